@@ -1,0 +1,43 @@
+"""Every error a user can meet: what was expected, what was found, and what to do.
+
+The CLI prints ``str(error)`` and nothing else, so a message must stand on its own.
+"""
+
+from __future__ import annotations
+
+
+class IvmError(Exception):
+    """Base of all errors raised on purpose; `hint` says what would mend it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message} {hint}".strip())
+        self.message = message
+        self.hint = hint
+
+
+class ConfigError(IvmError):
+    """A pipeline folder, a yml key, a name or a parameter is not what it must be."""
+
+
+class SourceError(IvmError):
+    """A source can't be read as a Delta table with a change feed."""
+
+
+class ViewError(IvmError):
+    """A view's SQL can't be built: unknown names, cycles, refused output columns."""
+
+
+class RefusedError(ViewError):
+    """`mode="incremental"` was asked of a view that can only be refreshed in full."""
+
+
+class GateError(IvmError):
+    """An expectation failed before publishing; the epoch is quarantined."""
+
+
+class ConcurrentRefreshError(IvmError):
+    """Another refresh of the same pipeline is under way, and it wins."""
+
+
+class StateError(IvmError):
+    """The state under the pipeline's root is not this pipeline's, or can't be read."""

@@ -1,0 +1,130 @@
+"""What a view's refresh does, in words and SQL: for people (str) and machines (to_dict)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ivm.names import ident
+from ivm.plan.nodes import Leaf, Program, Refusal, Unit
+from ivm.refresh.context import Context
+from ivm.rewrite.delta_join import State, delta_terms
+from ivm.rewrite.slices import WHOLE, Facts, Requests, walk_groups, walk_term
+from ivm.rewrite.statements import accumulated_delta, group_delta, linear_delta
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a program: its algebraic class, the rule of its delta, what it reads."""
+
+    unit: str
+    operator: str
+    algebra: str
+    rule: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a view is refreshed. `sql` is each unit's statement if every relation changed."""
+
+    view: str
+    strategy: str
+    columns: tuple[tuple[str, str], ...]
+    operators: tuple[Operator, ...]
+    refusals: tuple[Refusal, ...]
+    sql: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "view": self.view,
+            "strategy": self.strategy,
+            "columns": [{"name": n, "type": t} for n, t in self.columns],
+            "operators": [vars(o) for o in self.operators],
+            "refusals": [vars(r) for r in self.refusals],
+            "sql": self.sql,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"view {self.view}: {self.strategy}", ""]
+        for refusal in self.refusals:
+            lines += [f"  refreshed in full because {refusal.reason} [{refusal.code}]", f"    to mend it: {refusal.mend}", ""]
+        for o in self.operators:
+            lines += [f"  {o.unit}: {o.operator} ({o.algebra})", f"    rule:  {o.rule}", *(f"    reads: {r}" for r in o.reads)]
+        for unit, sql in self.sql.items():
+            lines += ["", f"-- {unit}", sql]
+        return "\n".join(lines)
+
+
+class _Named:
+    """Reads for show: each dataset by a telling name; every relation is taken to have changed."""
+
+    def delta(self, leaf: Leaf) -> str:
+        return ident(f"delta of {leaf.relation}")
+
+    def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
+        what = "all" if level == WHOLE else f"slice {level}"
+        return ident(f"{state.value} {leaf.relation}, {what}"), state is State.OLD
+
+
+def explain_view(context: Context, view: str) -> Explanation:
+    """Explain a compiled view."""
+    program = context.compiled[view].program
+    operators: list[Operator] = []
+    sql: dict[str, str] = {}
+    for unit in program.units:
+        facts = {r: _facts(context, program, r) for r in (*unit.core.relations, unit.name)}
+        requests = Requests()
+        walked = [(t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(unit.core.relations))]
+        reads = []
+        named = _Named()
+        if unit.reduce is None:
+            sql[unit.name] = linear_delta(unit, walked, named)
+        elif unit.reduce.linear:
+            sql[unit.name] = accumulated_delta(unit, walked, named, ident("accumulators"))
+        else:
+            levels, own = walk_groups(unit, walked, facts, requests)
+            sql[unit.name] = group_delta(unit, walked, levels, named, ident("stored rows, all" if own == WHOLE else "stored rows, affected groups"))
+        for (relation, level), matches in sorted(requests.matches.items(), key=lambda i: (i[0][1], i[0][0])):
+            by = sorted({f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} of {m.provider.relation}" for m in matches})
+            reads.append(f"{relation}, slice {level}: rows by {'; or by '.join(by)}")
+        reads += [f"{relation}: all rows" for relation in sorted(requests.whole)]
+        operators += _operators(unit, tuple(reads))
+    strategy = "incremental" if program.incremental else "full"
+    return Explanation(context.views[view].name, strategy, tuple((c.name, c.type) for c in program.columns), tuple(operators), program.refusals, sql)
+
+
+def _facts(context: Context, program: Program, relation: str) -> Facts:
+    from ivm.plan.nodes import Relation
+
+    if relation in context.sources:
+        source = context.sources[relation]
+        snapshot = context.snapshots({relation})[relation]
+        actual = {c.name.lower(): c.name for c in snapshot.columns}
+        return Facts(Relation(relation, "source", snapshot.columns, tuple(actual[k.lower()] for k in source.primary_key)), None, source.foreign_keys)
+    unit = next((u for u in program.units if u.name == relation), None)
+    columns = unit.columns if unit else context.compiled[relation].program.columns
+    return Facts(Relation(relation, "unit", columns, unit.key if unit else ()), None)
+
+
+def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
+    found = []
+    for branch in unit.core.branches:
+        leaves = ", ".join(f"{leaf.relation} {leaf.alias}" if leaf.relation != leaf.alias else leaf.relation for leaf in branch.leaves)
+        if len(branch.leaves) == 1:
+            found.append(Operator(unit.name, f"filter and project of {leaves}", "linear", "d(f(R)) = f(dR)", ()))
+        else:
+            rule = "d(R1 x..x Rk) = sum over i of R1' x..x R(i-1)' x dRi x R(i+1) x..x Rk"
+            found.append(Operator(unit.name, f"join of {leaves}", "multilinear", rule, ()))
+    if len(unit.core.branches) > 1:
+        found.append(Operator(unit.name, f"union all of {len(unit.core.branches)} branches", "linear", "d(R + S) = dR + dS", ()))
+    if unit.reduce is not None:
+        keys = ", ".join(k.name for k in unit.reduce.keys) or "one global group"
+        calls = ", ".join(c.sql for c in unit.reduce.calls) or "distinct"
+        if unit.reduce.linear:
+            found.append(Operator(unit.name, f"group by {keys}: {calls}", "linear (accumulators)", "new sums = old sums + sums over the delta; rows of groups that differ are replaced", ()))
+        else:
+            found.append(Operator(unit.name, f"group by {keys}: {calls}", "not linear (affected groups)", "d = reduce(new input of affected groups) - stored rows of them", ()))
+    last = found[-1]
+    found[-1] = Operator(last.unit, last.operator, last.algebra, last.rule, reads)
+    return found

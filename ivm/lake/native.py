@@ -1,0 +1,306 @@
+"""The native lane: small reads and commits by delta-rs, without Spark.
+
+Only tables on the allow-list are read here (`refusal`); anything else, or any error, goes to Spark. No scalar
+expression of a view is evaluated here: reads are keyed or whole, writes are appends, overwrites and merges of
+finished rows.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+
+from ivm.errors import ConcurrentRefreshError
+from ivm.names import is_path, native_ident
+from ivm.plan.nodes import WEIGHT
+
+#: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
+_READABLE = {"deletionVectors", "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"}
+_CDF_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
+
+def is_local(location: str) -> bool:
+    """Whether a location is a folder on this machine."""
+    return is_path(location) and ("://" not in location or location.startswith("file:"))
+
+
+def local_path(location: str) -> str:
+    return location.removeprefix("file://") if location.startswith("file:") else location
+
+
+def exists(path: str) -> bool:
+    return DeltaTable.is_deltatable(path)
+
+
+def table(path: str, version: int | None = None) -> DeltaTable:
+    """Open a table, at a version where one is given."""
+    return DeltaTable(local_path(path), version=version)
+
+
+def refusal(delta: DeltaTable) -> str:
+    """Why a table is not read natively; empty if it is."""
+    protocol = delta.protocol()
+    strange = set(protocol.reader_features or []) - _READABLE
+    if strange:
+        return f"reader features {sorted(strange)}"
+    if protocol.min_reader_version == 2:
+        return "column mapping"
+    if delta.metadata().partition_columns:
+        return "partition columns"
+    return ""
+
+
+def plain(data: Any) -> pa.Table:
+    """An Arrow table without view types, which Spark and Parquet readers don't share."""
+    table_ = pa.table(data)
+    fields = [f.with_type(_plain_type(f.type)) for f in table_.schema]
+    return table_.cast(pa.schema(fields))
+
+
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(type_) or pa.types.is_large_string(type_):
+        return pa.string()
+    if pa.types.is_binary_view(type_) or pa.types.is_large_binary(type_):
+        return pa.binary()
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_list_view(type_):
+        return pa.list_(type_.value_field.with_type(_plain_type(type_.value_type)))
+    if pa.types.is_struct(type_):
+        return pa.struct([type_.field(i).with_type(_plain_type(type_.field(i).type)) for i in range(type_.num_fields)])
+    if pa.types.is_map(type_):
+        return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
+    return type_
+
+
+def arrow_schema(schema_json: str) -> pa.Schema:
+    """The Arrow schema of a Delta (and Spark) schema in JSON."""
+    return pa.schema([f.with_type(_plain_type(f.type)) for f in pa.schema(Schema.from_json(schema_json).to_arrow())])
+
+
+def query(sql: str, tables: Mapping[str, DeltaTable]) -> pa.Table:
+    """Run a DataFusion query over Delta tables."""
+    builder = QueryBuilder()
+    for name, delta in tables.items():
+        builder = builder.register(name, delta)
+    return plain(builder.execute(sql).read_all())
+
+
+def rows(delta: DeltaTable) -> int:
+    """Live rows of a table, from its statistics where they are complete."""
+    return int(query("SELECT count(*) AS n FROM t", {"t": delta})["n"][0].as_py())
+
+
+def read(delta: DeltaTable, columns: Sequence[str] | None = None, where: str = "") -> pa.Table:
+    """All rows of a table, only some columns of them, optionally filtered."""
+    selected = ", ".join(native_ident(c) for c in columns) if columns else "*" if columns is None else "1 AS __ivm_one"
+    return query(f"SELECT {selected} FROM t{' WHERE ' + where if where else ''}", {"t": delta})
+
+
+def read_matching(delta: DeltaTable, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table]], scratch: Path) -> pa.Table:
+    """Rows that match any of `keys`: pairs of the table's columns and a table of their wanted values. One scan.
+
+    A NULL among the wanted values matches NULL.
+    """
+    tables = {"t": delta}
+    conditions = []
+    for i, (mine, wanted) in enumerate(keys):
+        path = scratch / f"keys_{i}"
+        write_deltalake(str(path), wanted, mode="overwrite")
+        tables[f"k{i}"] = DeltaTable(str(path))
+        if len(mine) == 1:
+            column = f"t.{native_ident(mine[0])}"
+            conditions.append(f"{column} IN (SELECT {native_ident(wanted.column_names[0])} FROM k{i} WHERE {native_ident(wanted.column_names[0])} IS NOT NULL)")
+            if wanted.column(0).null_count:
+                conditions.append(f"{column} IS NULL")
+        else:
+            equal = "IS NOT DISTINCT FROM" if any(c.null_count for c in wanted.columns) else "="
+            on = " AND ".join(f"(k{i}.{native_ident(k)} {equal} t.{native_ident(m)})" for m, k in zip(mine, wanted.column_names, strict=True))
+            conditions.append(f"EXISTS (SELECT 1 FROM k{i} WHERE {on})")
+    selected = ", ".join("t." + native_ident(c) for c in columns)
+    return query(f"SELECT {selected} FROM t WHERE {' OR '.join(conditions)}", tables)
+
+
+def change_feed(delta: DeltaTable, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:
+    """The change feed of versions first..last: `columns` and the change type. Stops after `most` rows, which it exceeds then."""
+    reader = delta.load_cdf(starting_version=first, ending_version=last, columns=[*columns, *_CDF_COLUMNS])
+    batches, seen = [], 0
+    schema = pa.schema(reader.schema)
+    for batch in reader:
+        batches.append(pa.record_batch(batch))
+        seen += batches[-1].num_rows
+        if seen > most:
+            break
+    return plain(pa.Table.from_batches(batches, schema)).select([*columns, _CDF_COLUMNS[0]])
+
+
+def weighted(feed: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Turn change types into WEIGHT: -1 for deletes and pre-images, +1 for inserts and post-images."""
+    gone = pc.is_in(feed["_change_type"], pa.array(["delete", "update_preimage"]))
+    weight = pc.if_else(gone, pa.scalar(-1, pa.int32()), pa.scalar(1, pa.int32()))
+    return feed.select(list(columns)).append_column(WEIGHT, weight)
+
+
+def consolidate(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Sum the weights of equal rows, drop zeros, repeat the rest so that every weight is +1 or -1."""
+    if rows_.num_rows == 0:
+        return rows_
+    if any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
+        return _consolidate_nested(rows_, columns)
+    summed = rows_.group_by(list(columns), use_threads=False).aggregate([(WEIGHT, "sum")]) if columns else None
+    if summed is None:
+        total = pc.sum(rows_[WEIGHT]).as_py()
+        return pa.table({WEIGHT: pa.array([1 if total > 0 else -1] * abs(total), pa.int32())})
+    weights = summed[WEIGHT + "_sum"].to_numpy()
+    return _repeated(summed.select(list(columns)), weights)
+
+
+def _repeated(rows_: pa.Table, weights: Any) -> pa.Table:
+    import numpy as np
+
+    taken = rows_.take(pa.array(np.repeat(np.arange(len(weights)), np.abs(weights))))
+    signs = np.repeat(np.sign(weights), np.abs(weights)).astype("int32")
+    return taken.append_column(WEIGHT, pa.array(signs, pa.int32()))
+
+
+def _consolidate_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Arrow can't group nested values: count by their Python form (a delta's rows, not a table's)."""
+    import numpy as np
+
+    places: dict[str, int] = {}
+    weights = np.zeros(rows_.num_rows, dtype="int64")
+    for i, row in enumerate(rows_.to_pylist()):
+        weight = row.pop(WEIGHT)
+        weights[places.setdefault(repr(sorted(row.items())), i)] += weight
+    return _repeated(rows_.select(list(columns)), weights)
+
+
+def last_txn(path: str, app: str) -> int | None:
+    """The last version an application committed to a table; None before the first."""
+    try:
+        return table(path).transaction_version(app)
+    except TableNotFoundError:
+        return None
+
+
+def _properties(app: str, version: int) -> CommitProperties:
+    return CommitProperties(app_transactions=[Transaction(app, version)], max_commit_retries=3)
+
+
+def append(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
+    """Append under an application transaction; False if it was there already.
+
+    Raises ConcurrentRefreshError where another writer commits the same transaction at the same moment.
+    """
+    return _write(path, data, app, version, "append", configuration)
+
+
+def overwrite(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
+    """Replace rows and schema under an application transaction; False if it was done already."""
+    return _write(path, data, app, version, "overwrite", configuration)
+
+
+def _write(path: str, data: pa.Table, app: str, version: int, mode: Any, configuration: Mapping[str, str] | None) -> bool:
+    done = last_txn(path, app)
+    if done is not None and done >= version:
+        return False
+    try:
+        write_deltalake(
+            local_path(path),
+            data,
+            mode=mode,
+            schema_mode="overwrite" if mode == "overwrite" else None,
+            configuration=dict(configuration or {}),
+            commit_properties=_properties(app, version),
+        )
+    except CommitFailedError as error:
+        raise ConcurrentRefreshError(f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again.") from error
+    return True
+
+
+def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: int) -> bool:
+    """Apply a delta to a bag: `changes` holds the columns and WEIGHT (any integer); False if it was done already.
+
+    Rows are compared whole, NULLs equal; `key` only makes the search faster. All copies of a touched row are deleted
+    and the right number is inserted again, so duplicates survive.
+    """
+    done = last_txn(path, app)
+    if done is not None and done >= version:
+        return False
+    columns = [c for c in changes.column_names if c != WEIGHT]
+    target = table(path)
+    negative = changes.filter(pc.less(changes[WEIGHT], 0))
+    source = _merge_source(target, changes, negative, columns, key)
+    try:
+        if negative.num_rows == 0:
+            inserted = source.filter(source["__ivm_insert"]).select(columns)
+            write_deltalake(target, inserted, mode="append", commit_properties=_properties(app, version))
+        else:
+            same = [
+                f"t.{native_ident(c)} = s.{native_ident(c)}" if c in key and changes[c].null_count == 0 else f"(t.{native_ident(c)} IS NOT DISTINCT FROM s.{native_ident(c)})"
+                for c in columns
+            ]
+            (
+                target.merge(source, " AND ".join([*same, "(s.__ivm_insert = false)"]), source_alias="s", target_alias="t", commit_properties=_properties(app, version))
+                .when_matched_delete()
+                .when_not_matched_insert({native_ident(c): f"s.{native_ident(c)}" for c in columns}, predicate="s.__ivm_insert = true")
+                .execute()
+            )
+    except CommitFailedError as error:
+        raise ConcurrentRefreshError(f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again.") from error
+    return True
+
+
+def _merge_source(target: DeltaTable, changes: pa.Table, negative: pa.Table, columns: Sequence[str], key: Sequence[str]) -> pa.Table:
+    """The rows to delete (once each) and the rows to insert (as often as they shall occur)."""
+    import numpy as np
+
+    positive = changes.filter(pc.greater(changes[WEIGHT], 0))
+    inserts = positive.select(columns).take(pa.array(np.repeat(np.arange(positive.num_rows), positive[WEIGHT].to_numpy())))
+    survivors = _survivors(target, negative, columns, key)
+    inserts = pa.concat_tables([inserts, survivors.cast(inserts.schema)]) if survivors.num_rows else inserts
+    flagged = [negative.select(columns).append_column("__ivm_insert", pa.array(np.zeros(negative.num_rows, bool)))]
+    flagged.append(inserts.append_column("__ivm_insert", pa.array(np.ones(inserts.num_rows, bool))))
+    return pa.concat_tables(flagged)
+
+
+def _survivors(target: DeltaTable, negative: pa.Table, columns: Sequence[str], key: Sequence[str]) -> pa.Table:
+    """Copies to keep of rows that a delta takes some, not all, copies of."""
+    import numpy as np
+
+    if negative.num_rows == 0:
+        return negative.select(list(columns))
+    counts = copies_left(target, negative, columns, "__ivm_left", key)
+    left = np.maximum(counts["__ivm_left"].to_numpy(), 0)
+    return counts.select(list(columns)).take(pa.array(np.repeat(np.arange(len(left)), left)))
+
+
+def copies_left(target: DeltaTable, changes: pa.Table, columns: Sequence[str], name: str, key: Sequence[str] = ()) -> pa.Table:
+    """`changes` (columns and WEIGHT, each row once) with the copies the target would hold after them, as `name`."""
+    same = " AND ".join(
+        f"t.{native_ident(c)} = n.{native_ident(c)}" if c in key and changes[c].null_count == 0 else f"(t.{native_ident(c)} IS NOT DISTINCT FROM n.{native_ident(c)})"
+        for c in columns
+    )
+    listed = ", ".join(f"n.{native_ident(c)} AS {native_ident(c)}" for c in columns)
+    grouped = ", ".join(f"n.{native_ident(c)}" for c in columns)
+    marked = "(SELECT *, 1 AS __ivm_one FROM t) AS t"
+    with tempfile.TemporaryDirectory() as folder:
+        write_deltalake(folder, changes)
+        counts = query(
+            f"SELECT {listed}, count(t.__ivm_one) + min(n.{native_ident(WEIGHT)}) AS {native_ident(name)} FROM n LEFT JOIN {marked} ON {same} GROUP BY {grouped}",
+            {"t": target, "n": DeltaTable(folder)},
+        )
+    return counts.cast(pa.schema([*(changes.schema.field(c) for c in columns), pa.field(name, pa.int64())]))
+
+
+def delete_where(path: str, predicate: str) -> None:
+    """Delete rows by a predicate of ours (an epoch number, never user input)."""
+    if exists(path):
+        table(path).delete(predicate)
+
+

@@ -1,0 +1,228 @@
+"""The public API: declare sources and views, refresh, read, explain, verify.
+
+    pipe = ivm.Pipeline("sales", spark=spark, root="/lake/sales")
+    pipe.source("orders", "/lake/orders", primary_key=["id"])
+    pipe.view("revenue", "SELECT ... FROM orders ...")
+    pipe.refresh()
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ivm.errors import ConfigError, ViewError
+from ivm.explain import Explanation, explain_view
+from ivm.feed.source import Source, inspect
+from ivm.lake import native
+from ivm.names import check_name, table_ref
+from ivm.refresh.compact import Compaction, compact
+from ivm.refresh.context import Context, Progress
+from ivm.refresh.epochs import EpochLog
+from ivm.refresh.records import EpochPlan
+from ivm.refresh.run import Gate, Report, committed_or_raise, step_apply, step_check, step_plan, step_publish, view_reports
+from ivm.refresh.verify import Verification, verify_view
+from ivm.refresh.views import MODES, View
+from ivm.session import get_session
+from ivm.trace.store import Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LANES = ("auto", "native", "spark")
+
+
+class Pipeline:
+    """Sources and views under one root; state, traces and outputs live there.
+
+    `spark` may be left out: a session is started when one is first needed (see `ivm.session.get_session`).
+    `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone.
+    """
+
+    def __init__(self, name: str, spark: SparkSession | None = None, root: str | Path | None = None, lane: str = "auto", checks: Mapping[str, Any] | None = None) -> None:
+        check_name(name, "pipeline")
+        if root is None:
+            raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder or URL under which state and outputs shall live.")
+        if lane not in LANES:
+            raise ConfigError(f"There is no lane {lane!r}.", f"Choose one of: {', '.join(LANES)}.")
+        self.name = name
+        self._spark = spark
+        location = str(root).rstrip("/")
+        layout = Layout(str(Path(native.local_path(location)).absolute()) if "://" not in location or location.startswith("file:") else location)
+        self.context = Context(name, layout, EpochLog(layout.epochs, name), lambda: self.spark, lane, checks=dict(checks or {}))
+
+    @classmethod
+    def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:
+        """A pipeline from its folder (pipeline.yml, views/*.sql, checks.yml). Raises ConfigError, naming file and key."""
+        from ivm.config import load_folder
+
+        config = load_folder(Path(folder))
+        pipe = cls(config.name, spark, root or config.root, lane=config.lane, checks=config.checks)
+        for source in config.sources:
+            pipe.source(source.name, source.location, source.primary_key, dict(source.foreign_keys))
+        for view in config.views:
+            pipe.view(view.name, view.sql, view.mode, file=view.file)
+        return pipe
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = get_session()
+        return self._spark
+
+    @property
+    def root(self) -> str:
+        return self.context.layout.root
+
+    # -- declarations -----------------------------------------------------------------------------
+
+    def source(
+        self, name: str, location: str | Path, primary_key: Sequence[str] = (), foreign_keys: Mapping[tuple[str, ...] | str, str] | None = None
+    ) -> None:
+        """Declare a Delta table with a change feed, by path or catalog identifier.
+
+        `foreign_keys` maps a column (or a tuple of them) to the source it refers to. Keys only steer how rows are found.
+        Raises SourceError where the table can't be maintained from.
+        """
+        check_name(name, "source")
+        self._free(name)
+        keys = tuple(((c,) if isinstance(c, str) else tuple(c), to.lower()) for c, to in (foreign_keys or {}).items())
+        source = Source(name, str(location), (primary_key,) if isinstance(primary_key, str) else tuple(primary_key), keys)
+        inspect(source, None if native.is_local(source.location) else self.spark, self.context.lane)
+        self.context.sources[name.lower()] = source
+
+    def view(self, name: str, sql: str, mode: str = "auto", file: str = "") -> None:
+        """Declare a view as one Spark SQL SELECT over sources and views.
+
+        The view is compiled here if all that it reads is declared already, else at the first refresh. Raises
+        ViewError where Spark or Delta can't have it, RefusedError where `mode` is incremental and it can't be.
+        """
+        check_name(name, "view")
+        self._free(name)
+        if mode not in MODES:
+            raise ConfigError(f"View {name!r} has the mode {mode!r}.", f"Choose one of: {', '.join(MODES)}.")
+        if name.lower() == "_ivm":
+            raise ConfigError("A view can't be named '_ivm': the pipeline's state lives there.", "Rename it.")
+        self.context.views[name.lower()] = View(name, sql.strip().rstrip(";"), mode, file)
+        if file:
+            return
+        try:
+            self._compile()
+        except Exception:
+            del self.context.views[name.lower()]
+            raise
+
+    def _free(self, name: str) -> None:
+        if name.lower() in self.context.views or name.lower() in self.context.sources:
+            raise ConfigError(f"The name {name!r} is taken in pipeline {self.name!r}.", "Sources and views share one set of names, without regard to case.")
+
+    def _compile(self) -> None:
+        self.context.compile(self.context.snapshots())
+
+    def _known(self, view: str) -> str:
+        if view.lower() not in self.context.views:
+            raise ConfigError(
+                f"Pipeline {self.name!r} has no view {view!r}.", f"There are: {', '.join(sorted(v.name for v in self.context.views.values())) or 'none'}."
+            )
+        return view.lower()
+
+    # -- the protocol -----------------------------------------------------------------------------
+
+    def refresh(self, views: Iterable[str] | None = None, progress: Progress | None = None) -> Report:
+        """Bring all views, or those named (and what they read), to the newest versions of their sources.
+
+        A view that fails is reported and doesn't stop the others. Raises GateError where an expectation fails (then
+        nothing is published) and ConcurrentRefreshError where another refresh is running.
+        """
+        return self._run([self._known(v) for v in views] if views is not None else None, frozenset(), progress)
+
+    def backfill(self, view: str, where: str | None = None, progress: Progress | None = None) -> Report:
+        """Rebuild a view from its sources; with `where` (over the view's columns) only that slice may change.
+
+        Raises ConfigError where `where` is not a condition over the view's columns.
+        """
+        from ivm.refresh.backfill import backfill_slice
+
+        name = self._known(view)
+        if where is None:
+            return self._run([name], frozenset({name}), progress)
+        from ivm.refresh.backfill import backfill_slice
+
+        with self.context.exclusive():
+            self._compile()
+            return backfill_slice(self.context, name, where, self._gate())
+
+    def plan(self, views: Iterable[str] | None = None) -> EpochPlan | None:
+        """What a refresh would do now; nothing is written. None where nothing changed."""
+        from ivm.refresh.plan import plan_epoch
+
+        return plan_epoch(self.context, [self._known(v) for v in views] if views is not None else None)
+
+    def _gate(self) -> Gate:
+        from ivm.quality.gate import run_gate
+
+        return run_gate
+
+    def _run(self, views: list[str] | None, rebuild: frozenset[str], progress: Progress | None) -> Report:
+        started = time.perf_counter()
+        if progress is not None:
+            self.context.progress = progress
+        reports: dict[str, Any] = {}
+        note = ""
+        with self.context.exclusive():
+            for _ in range(2):  # an interrupted epoch is finished first, then what came since is applied
+                resumed = self.context.log.open_epoch()
+                plan = step_plan(self.context, views, rebuild)
+                if plan is None:
+                    break
+                note = plan.note or note
+                outcomes = step_apply(self.context, plan)
+                step_check(self.context, plan, outcomes, self._gate())
+                step_publish(self.context, plan, outcomes)
+                done = view_reports(self.context, plan, outcomes, plan.tasks)
+                reports.update({n: r for n, r in done.items() if n not in reports or r.strategy != "unchanged"})
+                if plan.epoch != resumed:
+                    break
+            names = views if views is not None else list(self.context.views)
+            rest = view_reports(self.context, None, {}, names)
+            return Report(self.context.log.manifest().epoch, rest | reports, round(time.perf_counter() - started, 3), note)
+
+    def compact(self, keep_epochs: int = 10) -> list[Compaction]:
+        """Advance traces to the newest epoch that readers may still need, and rewrite small files."""
+        with self.context.exclusive():
+            self._compile()
+            return compact(self.context, keep_epochs)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def read(self, view: str, epoch: int | None = None) -> DataFrame:
+        """The view's rows as of the last committed epoch, or of an earlier one: exactly the view's columns."""
+        name = self._known(view)
+        manifest = self.context.log.manifest(epoch)
+        if epoch is None:
+            state = committed_or_raise(self.context, name)
+        elif name not in manifest.units:
+            raise ViewError(f"View {view!r} did not exist at epoch {epoch}.", "Read it at a later epoch.")
+        else:
+            state = manifest.units[name]
+        return self.spark.sql(f"SELECT * FROM {table_ref(self.context.layout.table(name, True), state.version)}")
+
+    def explain(self, view: str) -> Explanation:
+        """The incremental program, its strategy, each refusal with its reason and its mend. Print it, or take .to_dict()."""
+        name = self._known(view)
+        self._compile()
+        return explain_view(self.context, name)
+
+    def verify(self, view: str) -> Verification:
+        """Compare the published view, as a bag, with Spark's own result of its SQL at the same source versions."""
+        name = self._known(view)
+        self._compile()
+        return verify_view(self.context, name)
+
+    def status(self) -> dict[str, Any]:
+        """Epochs and views as of now: strategy, rows, versions, and what is pending."""
+        from ivm.refresh.status import status
+
+        return status(self.context)

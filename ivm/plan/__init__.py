@@ -1,0 +1,1 @@
+"""The relational plan: frozen nodes in one normal form (pure, no Spark)."""

@@ -1,0 +1,228 @@
+"""The normal form every maintained query is compiled to.
+
+A query is a chain of *units*. A unit is ``post(reduce(core))``; `reduce` and `post` may be absent:
+
+- `Branch`  SELECT outputs FROM leaf x leaf ... WHERE predicates     (multilinear in its leaves)
+- `Core`    UNION ALL of branches                                    (so its delta is a sum of terms)
+- `Reduce`  GROUP BY keys with aggregate calls                       (linear calls keep accumulators)
+- `Post`    SELECT outputs ... WHERE predicates over the reduced rows (HAVING and the select list)
+
+Scalar expressions are opaque SQL text that Spark evaluates; only the columns they read are known.
+A leaf reads a source, a view, or another unit of the same view, all of them alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Column names of ours inside deltas, traces and statements.
+WEIGHT = "__ivm_weight"
+EPOCH = "__ivm_epoch"
+COUNT = "__ivm_count"
+
+
+class PlanError(ValueError):
+    """A node that would make no sense was about to be built: a defect of the compiler."""
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise PlanError(message)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column with Spark's own type name, e.g. ``decimal(15,2)``."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Something a leaf can read. `kind` is source, view or unit; `key` is unique if declared or known."""
+
+    name: str
+    kind: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.kind in ("source", "view", "unit"), f"relation kind {self.kind!r}")
+        names = {c.name.lower() for c in self.columns}
+        missing = [k for k in self.key if k.lower() not in names]
+        _require(not missing, f"{self.name}: key columns {missing} are not among {sorted(names)}")
+
+    def type_of(self, column: str) -> str:
+        for c in self.columns:
+            if c.name.lower() == column.lower():
+                return c.type
+        raise PlanError(f"{self.name} has no column {column!r}; it has {[c.name for c in self.columns]}")
+
+
+@dataclass(frozen=True)
+class Expr:
+    """Spark SQL text and the (leaf alias, column) pairs it reads. `plain` if it is one bare column."""
+
+    sql: str
+    reads: frozenset[tuple[str, str]] = frozenset()
+    plain: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One occurrence of a relation in a branch; a self-join has two leaves of one relation."""
+
+    alias: str
+    relation: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An equality of two bare columns of different leaves, of one type: a way to walk."""
+
+    left: tuple[str, str]
+    right: tuple[str, str]
+
+    def from_side(self, alias: str) -> tuple[str, tuple[str, str]] | None:
+        """The column on `alias`'s side and the (alias, column) across, or None if it isn't touched."""
+        if self.left[0] == alias:
+            return self.left[1], self.right
+        if self.right[0] == alias:
+            return self.right[1], self.left
+        return None
+
+
+@dataclass(frozen=True)
+class Branch:
+    leaves: tuple[Leaf, ...]
+    predicates: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+    edges: tuple[Edge, ...] = ()
+
+    def __post_init__(self) -> None:
+        aliases = [leaf.alias for leaf in self.leaves]
+        _require(bool(aliases), "a branch reads at least one leaf")
+        _require(len(set(aliases)) == len(aliases), f"leaf aliases repeat: {aliases}")
+        known = {(leaf.alias, c) for leaf in self.leaves for c in leaf.columns}
+        for expr in (*self.predicates, *(o.expr for o in self.outputs)):
+            _require(expr.reads <= known, f"{expr.sql} reads {sorted(expr.reads - known)}, which no leaf has")
+
+    def leaf(self, alias: str) -> Leaf:
+        return next(leaf for leaf in self.leaves if leaf.alias == alias)
+
+
+@dataclass(frozen=True)
+class Core:
+    branches: tuple[Branch, ...]
+
+    def __post_init__(self) -> None:
+        _require(bool(self.branches), "a core has at least one branch")
+        names = [tuple(o.name for o in b.outputs) for b in self.branches]
+        _require(len(set(names)) == 1, f"branches differ in their columns: {names}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(o.name for o in self.branches[0].outputs)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(leaf.relation for b in self.branches for leaf in b.leaves))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aggregate call over core columns.
+
+    `function` and `argument` (a core column, None for count(*)) are set for the calls that are group
+    homomorphisms over an exact type (count, sum, avg); `sql` is what Spark evaluates otherwise.
+    """
+
+    name: str
+    sql: str
+    function: str | None = None
+    argument: str | None = None
+    argument_type: str | None = None
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """GROUP BY `keys` (core columns; none of them means one global group) with `calls`."""
+
+    keys: tuple[Column, ...]
+    calls: tuple[Call, ...]
+
+    @property
+    def linear(self) -> bool:
+        """Whether every call has accumulators, so that the groups' inputs need not be read again."""
+        return all(call.function for call in self.calls)
+
+
+@dataclass(frozen=True)
+class Post:
+    """The select list and HAVING over the reduced rows, which are called `alias`."""
+
+    alias: str
+    predicates: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One maintained collection. The last unit of a program is the view; the others are internal."""
+
+    name: str
+    core: Core
+    reduce: Reduce | None
+    post: Post | None
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require((self.reduce is None) == (self.post is None), "a post stage belongs to a reduce")
+        if self.reduce and not self.reduce.linear:
+            _require(self.stores_keys, f"{self.name} must store its group keys to find its old rows")
+
+    @property
+    def stores_keys(self) -> bool:
+        """Whether each group key is a bare output column of the stored rows."""
+        return self.reduce is not None and None not in self.key_outputs()
+
+    def key_outputs(self) -> tuple[str | None, ...]:
+        """For each group key the output column that carries it, None where it was projected away."""
+        if self.reduce is None or self.post is None:
+            return ()
+        carried = {o.expr.plain[1]: o.name for o in reversed(self.post.outputs) if o.expr.plain}
+        return tuple(carried.get(k.name) for k in self.reduce.keys)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a view is refreshed in full: a stable code, a plain sentence, what would mend it."""
+
+    code: str
+    reason: str
+    mend: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a view compiles to: its units in dependency order, or the reasons why there are none."""
+
+    view: str
+    columns: tuple[Column, ...]
+    relations: tuple[str, ...]
+    units: tuple[Unit, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    deterministic: bool = True
+
+    @property
+    def incremental(self) -> bool:
+        return bool(self.units)

@@ -1,0 +1,1 @@
+"""Which strategy a view takes in an epoch: decisions as data (pure)."""

@@ -1,0 +1,1 @@
+"""Great Expectations on each epoch before it is published."""

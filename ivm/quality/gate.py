@@ -1,0 +1,132 @@
+"""Step 3, check: expectations on each view's delta and on the state that would result.
+
+Built in, on rows the delta touches: no row is taken more often than it is there (weights never go negative), and
+the view's key stays unique where it is known to be. The user's expectations come from checks.yml: under `delta`
+they judge the rows an epoch inserts, under `state` the whole view as it would be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.dataset as pads
+
+from ivm.errors import ConfigError
+from ivm.lake import native
+from ivm.names import ident, table_ref
+from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.quality.results import Result, store
+from ivm.refresh.context import Context
+from ivm.refresh.records import EpochPlan, Outcome
+from ivm.rewrite.statements import repeated
+from ivm.sql.render import columns_sql
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+#: A resulting state of more rows is judged by Spark; smaller ones in this process.
+IN_PROCESS_ROWS = 500_000
+RESULTING = "__ivm_resulting_copies"
+KEY_COPIES = "__ivm_rows_of_key"
+
+
+def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> list[str]:
+    """Validate every view that would be published; keep the results; return the failures in words."""
+    results: list[Result] = []
+    todo = [o for o in outcomes.values() if not o.error and o.state is not None and o.state.public and o.publish != "none"]
+    unknown = sorted(set(context.checks) - {v.name for v in context.views.values()})
+    if unknown:
+        raise ConfigError(f"checks.yml has checks for {', '.join(unknown)}, which is no view.", f"There are: {', '.join(v.name for v in context.views.values())}.")
+    for i, outcome in enumerate(todo):
+        results += _check_view(context, plan.epoch, outcome)
+        context.progress("check", i + 1, len(todo))
+    store(context.layout.checks, plan.epoch, results)
+    return [r.sentence for r in results if not r.success]
+
+
+def _check_view(context: Context, epoch: int, outcome: Outcome) -> list[Result]:
+    from ivm.quality.expectations import build, validate
+
+    view = context.views[outcome.view]
+    user: dict[str, Any] = context.checks.get(view.name) or {}
+    results: list[Result] = []
+    batch = _batch(context, epoch, outcome)
+    if outcome.publish == "merge":
+        touched = _touched(context, outcome, batch)
+        rules = [{"expect_column_values_to_be_between": {"column": RESULTING, "min_value": 0}}]
+        results += validate(view.name, epoch, "built-in", touched, build(rules, view.name))
+    if outcome.state is not None and outcome.state.key and batch.num_rows:
+        rules = [{"expect_column_values_to_be_between": {"column": KEY_COPIES, "min_value": 0, "max_value": 1}}]
+        results += validate(view.name, epoch, "key", _key_copies(context, outcome, batch), build(rules, view.name))
+    if user.get("delta"):
+        inserted = batch.filter(pa.compute.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT])
+        results += validate(view.name, epoch, "delta", _pandas(inserted), build(user["delta"], view.name))
+    if user.get("state"):
+        results += validate(view.name, epoch, "state", _state(context, epoch, outcome), build(user["state"], view.name))
+    return results
+
+
+def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
+    """The rows the epoch inserts and deletes, with WEIGHT; for a replaced table all its new rows."""
+    state = outcome.state
+    assert state is not None
+    schema = native.arrow_schema(state.schema)
+    if outcome.publish == "merge":
+        trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
+        return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
+    rows = native.plain(pads.dataset(context.layout.staging(outcome.unit, epoch), format="parquet").to_table()) if state.rows <= IN_PROCESS_ROWS else schema.empty_table()
+    return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
+
+
+def _published(context: Context, outcome: Outcome) -> Any:
+    state = outcome.state
+    assert state is not None
+    return native.table(context.layout.table(outcome.unit, True), state.version)
+
+
+def _touched(context: Context, outcome: Outcome, batch: pa.Table) -> pd.DataFrame:
+    """Each deleted row with the copies that would be left of it."""
+    negative = batch.filter(pa.compute.less(batch[WEIGHT], 0))
+    columns = [c for c in batch.column_names if c != WEIGHT]
+    if negative.num_rows == 0:
+        return _pandas(pa.table({RESULTING: pa.array([], pa.int64())}))
+    return _pandas(native.copies_left(_published(context, outcome), negative, columns, RESULTING).select([RESULTING]))
+
+
+def _key_copies(context: Context, outcome: Outcome, batch: pa.Table) -> pd.DataFrame:
+    """Each key that the delta touches with the rows it would have."""
+    state = outcome.state
+    assert state is not None
+    keys = list(state.key)
+    change = batch.group_by(keys, use_threads=False).aggregate([(WEIGHT, "sum")])
+    change = change.rename_columns([*keys, WEIGHT])
+    if outcome.publish == "replace":
+        return _pandas(change.select([WEIGHT]).rename_columns([KEY_COPIES]))
+    return _pandas(native.copies_left(_published(context, outcome), change, keys, KEY_COPIES).select([KEY_COPIES]))
+
+
+def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | DataFrame:
+    """The view as it would be after publishing."""
+    state = outcome.state
+    assert state is not None
+    schema = native.arrow_schema(state.schema)
+    staging = context.layout.staging(outcome.unit, epoch)
+    if outcome.publish == "replace":
+        if state.rows <= IN_PROCESS_ROWS:
+            return _pandas(native.plain(pads.dataset(staging, format="parquet").to_table()))
+        return context.spark().sql(f"SELECT * FROM parquet.{ident(staging)}")
+    if state.rows + outcome.rows_out <= IN_PROCESS_ROWS and not any(pa.types.is_nested(t) for t in schema.types):
+        old = native.read(_published(context, outcome), schema.names).cast(schema)
+        weighted = pa.concat_tables([old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)])
+        return _pandas(native.consolidate(weighted, schema.names).drop_columns([WEIGHT]))
+    names = columns_sql(schema.names)
+    published = f"SELECT {names}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(outcome.unit, True), state.version)}"
+    trace = f"SELECT {names}, {ident(WEIGHT)} FROM delta.{ident(context.layout.output_trace(outcome.unit, state.output_generation))} WHERE {ident(EPOCH)} = {epoch}"
+    return context.spark().sql(repeated(f"{published} UNION ALL {trace}", schema.names))
+
+
+def _pandas(table: pa.Table) -> pd.DataFrame:
+    return table.to_pandas(types_mapper=None, date_as_object=True)

@@ -1,0 +1,361 @@
+"""Step 2, apply: compute each unit's delta (or its full result) and store it where nobody reads it yet.
+
+Units run in waves: a wave's units depend only on earlier waves. A wave's slices are read together, then its units
+run in threads. Deltas go to traces under the epoch's number, full results to staging; publishing is another step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from ivm.feed.datasets import NATIVE_WHOLE_ROWS, Datasets, Input, register
+from ivm.feed.deltas import TooLarge, source_delta
+from ivm.feed.source import Snapshot
+from ivm.lake import native
+from ivm.names import ident
+from ivm.plan.nodes import COUNT, WEIGHT, Column, Unit
+from ivm.planner.choose import Choice, choose
+from ivm.refresh.context import Context
+from ivm.refresh.full import FullBuild
+from ivm.refresh.plan import FULL, INCREMENTAL, UNCHANGED
+from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
+from ivm.rewrite.accumulators import accumulator_columns, accumulators
+from ivm.rewrite.delta_join import State, Term, delta_terms
+from ivm.rewrite.slices import Facts, Requests, walk_groups, walk_term
+from ivm.rewrite.statements import NEW, OLD, accumulated_delta, group_delta, linear_delta
+from ivm.session import small_statements
+from ivm.trace.store import append_batch, read_batches
+
+#: A delta result of more rows is not collected; the view is refreshed in full instead.
+RESULT_ROWS = 1_000_000
+#: Statements of independent units overlap: planning one uses the time another waits.
+THREADS = 3
+
+
+@dataclass
+class _Job:
+    """A unit to run in this epoch, with what its walk found."""
+
+    unit: Unit
+    view: str
+    state: UnitState
+    walked: list[tuple[Term, dict[str, int]]]
+    group_levels: tuple[dict[str, int], ...] = ()
+    own_level: int = -1
+    choice: Choice | None = None
+
+
+class Apply:
+    """Applies one planned epoch."""
+
+    def __init__(self, context: Context, plan: EpochPlan) -> None:
+        self.context = context
+        self.plan = plan
+        self.manifest: Manifest = context.log.manifest()
+        self.snapshots: dict[str, Snapshot] = context.snapshots()
+        self.outcomes: dict[str, Outcome] = {}
+        self.deltas: dict[str, pa.Table | None] = {}
+        self._units = {u.name: u for c in context.compiled.values() for u in c.program.units}
+        self._columns = self._needed_columns()
+
+    def run(self) -> dict[str, Outcome]:
+        """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
+        self.outcomes = dict(self.context.log.outcomes(self.plan.epoch))
+        waves = self._waves()
+        total = sum(len(w) for w in waves)
+        for number, wave in enumerate(waves):
+            todo = [(view, unit) for view, unit in wave if unit not in self.outcomes]
+            self._run_wave(number, todo)
+            self.context.progress("apply", sum(len(w) for w in waves[: number + 1]), total)
+        self.context.layout.drop(self.context.layout.scratch(self.plan.epoch))
+        return self.outcomes
+
+    # -- order ------------------------------------------------------------------------------------
+
+    def _waves(self) -> list[list[tuple[str, str]]]:
+        """(view, unit) by wave; a view without a program is one unit of its own name."""
+        depth: dict[str, int] = {}
+        waves: dict[int, list[tuple[str, str]]] = {}
+        for view, compiled in self.context.compiled.items():
+            program = compiled.program
+            for name, reads in [(u.name, u.core.relations) for u in program.units] or [(view, program.relations)]:
+                depth[name] = 1 + max((depth.get(r, -1) for r in reads), default=-1)
+                if view in self.plan.tasks and self.plan.tasks[view].strategy != UNCHANGED:
+                    waves.setdefault(depth[name], []).append((view, name))
+        return [waves[d] for d in sorted(waves)]
+
+    # -- one wave ---------------------------------------------------------------------------------
+
+    def _run_wave(self, number: int, todo: Sequence[tuple[str, str]]) -> None:
+        full, jobs = [], []
+        for view, unit in todo:
+            task = self.plan.tasks[view]
+            failed = [r for r in self._reads(view, unit) if r in self.outcomes and self.outcomes[r].error]
+            if failed:
+                self._done(Outcome(unit, view, task.strategy, "upstream_failed", "", "none", None, error=f"{failed[0]} failed, which it reads"))
+                continue
+            replaced = [r for r in self._reads(view, unit) if r in self.outcomes and self.outcomes[r].publish == "replace"]
+            inner = next((o for n in self._unit_names(view) if (o := self.outcomes.get(n)) and o.strategy == FULL), None)
+            if task.strategy == FULL or inner or replaced:
+                code, reason = (task.code, task.reason) if task.strategy == FULL else (inner.code, inner.reason) if inner else ("upstream_replaced", f"{replaced[0]!r} was replaced as a whole")
+                full.append((view, unit, code, reason))
+                continue
+            try:
+                prepared = self._prepare(view, self._units[unit])
+            except TooLarge as large:
+                full.append((view, unit, "large_delta", str(large)))
+                continue
+            except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+                self._failed(unit, view, INCREMENTAL, error)
+                continue
+            if isinstance(prepared, Outcome):
+                self._done(prepared)
+            elif prepared.choice is not None and prepared.choice.strategy == FULL:
+                full.append((view, unit, "cost", prepared.choice.reason))
+            else:
+                jobs.append(prepared)
+        full += self._run_incremental(number, jobs)
+        for view, unit, code, reason in full:
+            self._run_full(view, unit, code, reason)
+
+    def _reads(self, view: str, unit: str) -> tuple[str, ...]:
+        return self._units[unit].core.relations if unit in self._units else self.context.compiled[view].program.relations
+
+    def _unit_names(self, view: str) -> list[str]:
+        return [u.name for u in self.context.compiled[view].program.units] or [view]
+
+    def _prepare(self, view: str, unit: Unit) -> _Job | Outcome:
+        """Look at the deltas: an unchanged outcome, or a job with a strategy by cost."""
+        state = self.manifest.units[unit.name]
+        sizes = {r: d.num_rows for r in unit.core.relations if (d := self._delta(r, state.cursors[r])) is not None}
+        if not sizes:
+            cursors = {r: self._cursor(r) for r in unit.core.relations}
+            return Outcome(unit.name, view, UNCHANGED, "empty_delta", "the changes don't touch any column that the view reads", "none", replace(state, cursors=cursors))
+        rows = {r: self._rows(r) for r in unit.core.relations}
+        strict = self.context.views[view].mode == "incremental"
+        return _Job(unit, view, state, [], choice=choose(rows, sizes, strict))
+
+    def _run_incremental(self, number: int, jobs: list[_Job]) -> list[tuple[str, str, str, str]]:
+        """Run the wave's jobs over shared slices; returns those that must be done in full after all."""
+        if not jobs:
+            return []
+        requests = Requests()
+        inputs = {r: self._input(r, job) for job in jobs for r in (*job.unit.core.relations, job.unit.name)}
+        for job in jobs:
+            facts = {r: self._facts(r) for r in (*job.unit.core.relations, job.unit.name)}
+            changed = frozenset(r for r in job.unit.core.relations if inputs[r].delta is not None)
+            for branch in job.unit.core.branches:
+                for term in delta_terms(branch, changed):
+                    job.walked.append((term, walk_term(term, facts, requests)))
+            if job.unit.reduce and not job.unit.reduce.linear:
+                job.group_levels, job.own_level = walk_groups(job.unit, job.walked, facts, requests)
+        spark = self.context.spark()
+        datasets = Datasets(self.context.spark, self.context.layout.scratch(self.plan.epoch), f"{self.context.name}_{self.plan.epoch}_{number}", inputs)
+        datasets.load(requests)
+        refused: list[tuple[str, str, str, str]] = []
+
+        def run(job: _Job) -> None:
+            try:
+                self._done(self._run_job(job, datasets))
+            except TooLarge as large:
+                refused.append((job.view, job.unit.name, "large_delta", str(large)))
+            except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+                self._failed(job.unit.name, job.view, INCREMENTAL, error)
+
+        with small_statements(spark), ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(run, jobs))
+        datasets.close()
+        return refused
+
+    # -- one unit ---------------------------------------------------------------------------------
+
+    def _run_job(self, job: _Job, datasets: Datasets) -> Outcome:
+        started = time.perf_counter()
+        unit, epoch = job.unit, self.plan.epoch
+        if unit.reduce is None:
+            batch = self._batch(self._collect(linear_delta(unit, job.walked, datasets)), job.state)
+        elif unit.reduce.linear:
+            trace = self._accumulators(job)
+            result = self._collect(accumulated_delta(unit, job.walked, datasets, trace))
+            append_batch(
+                self.context.layout.accumulator_trace(unit.name, job.state.generation),
+                _accumulator_batch(unit, result),
+                epoch,
+                self.context.app(unit.name, f"accumulators/{job.state.generation}"),
+            )
+            batch = self._batch(_row_changes(unit, result), job.state)
+        else:
+            stored = datasets.stored(unit.name, job.own_level)
+            batch = self._batch(self._collect(group_delta(unit, job.walked, job.group_levels, datasets, stored)), job.state)
+        append_batch(
+            self.context.layout.output_trace(unit.name, job.state.output_generation), batch, epoch, self.context.app(unit.name, f"output/{job.state.output_generation}")
+        )
+        cursors = {r: self._cursor(r) for r in unit.core.relations}
+        state = replace(job.state, cursors=cursors, epoch=epoch if batch.num_rows else job.state.epoch)
+        task = self.plan.tasks[job.view]
+        assert job.choice is not None
+        rows_in = sum(d.num_rows for r in unit.core.relations if (d := self._delta(r, job.state.cursors[r])) is not None)
+        return Outcome(
+            unit.name, job.view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", state,
+            rows_in=rows_in, rows_read=datasets.rows_read, rows_out=batch.num_rows, seconds=time.perf_counter() - started,
+            cost_incremental=job.choice.cost_incremental, cost_full=job.choice.cost_full,
+        )  # fmt: skip
+
+    def _collect(self, sql: str) -> pa.Table:
+        result = self.context.spark().sql(sql).limit(RESULT_ROWS + 1).toArrow()
+        if result.num_rows > RESULT_ROWS:
+            raise TooLarge(f"the delta of the result has more than {RESULT_ROWS:,} rows")
+        return native.plain(result)
+
+    def _batch(self, rows: pa.Table, state: UnitState) -> pa.Table:
+        """Rows with the unit's stored schema and their integer weight."""
+        schema = native.arrow_schema(state.schema)
+        named = rows.rename_columns([*schema.names, WEIGHT])
+        return named.cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
+
+    def _accumulators(self, job: _Job) -> str:
+        """The accumulator trace before this epoch: small ones are handed over as Parquet, large ones scanned by Spark."""
+        path = self.context.layout.accumulator_trace(job.unit.name, job.state.generation)
+        delta = native.table(path)
+        before = f"__ivm_epoch < {self.plan.epoch}"
+        assert job.unit.reduce is not None
+        columns = accumulator_columns(job.unit.reduce)
+        if native.rows(delta) > 10 * NATIVE_WHOLE_ROWS:
+            return f"(SELECT * FROM delta.{ident(path)} WHERE {before})"
+        name = f"__ivm_{self.context.name}_{self.plan.epoch}_{job.unit.name}_accumulators"
+        register(self.context.spark(), name, native.read(delta, [c.name for c in columns], before), columns, self.context.layout.scratch(self.plan.epoch))
+        return ident(name)
+
+    def _run_full(self, view: str, unit: str, code: str, reason: str) -> None:
+        try:
+            self._done(FullBuild(self.context, self.plan, self.manifest, self.outcomes, self.snapshots).run(view, unit, code, reason, self._full_cursors(view, unit)))
+        except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+            self._failed(unit, view, FULL, error)
+
+    def _full_cursors(self, view: str, unit: str) -> dict[str, Cursor]:
+        return {r: self._cursor(r) for r in self._reads(view, unit)}
+
+    def _done(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.unit] = outcome
+        if not outcome.error:
+            self.context.log.record_outcome(self.plan.epoch, outcome)
+
+    def _failed(self, unit: str, view: str, strategy: str, error: Exception) -> None:
+        from ivm.session import error_text
+
+        text = error_text(error) or type(error).__name__
+        self._done(Outcome(unit, view, strategy, "failed", "", "none", None, error=text))
+
+    # -- inputs -----------------------------------------------------------------------------------
+
+    def _needed_columns(self) -> dict[str, set[str]]:
+        needed: dict[str, set[str]] = {}
+        for unit in self._units.values():
+            for branch in unit.core.branches:
+                for leaf in branch.leaves:
+                    needed.setdefault(leaf.relation, set()).update(leaf.columns)
+            needed.setdefault(unit.name, set()).update(c.name for c in unit.columns if unit.reduce and not unit.reduce.linear)
+        return needed
+
+    def _relation_columns(self, relation: str) -> tuple[Column, ...]:
+        """The columns that any unit reads; at least one, since a row needs one."""
+        if relation in self.snapshots:
+            columns = self.snapshots[relation].columns
+        elif relation in self._units:
+            columns = self._units[relation].columns
+        else:
+            columns = self.context.compiled[relation].program.columns
+        return tuple(c for c in columns if c.name in self._columns.get(relation, set())) or columns[:1]
+
+    def _delta(self, relation: str, cursor: Cursor) -> pa.Table | None:
+        """The consolidated delta since the cursor up to this epoch; None where it is empty."""
+        key = f"{relation}@{cursor.version}@{cursor.epoch}"
+        if key not in self.deltas:
+            columns = [c.name for c in self._relation_columns(relation)]
+            upto = self.plan.sources[relation].version if relation in self.snapshots else None
+            if relation in self.snapshots and upto == cursor.version:
+                delta = pa.table({})
+            elif relation in self.snapshots:
+                delta = source_delta(self.snapshots[relation], cursor.version or 0, upto or 0, columns, self.context.spark)
+            else:
+                state = self._state(relation)
+                path = self.context.layout.output_trace(relation, state.output_generation)
+                delta = read_batches(path, columns, cursor.epoch, self.plan.epoch, native.arrow_schema(state.schema))
+            self.deltas[key] = delta if delta.num_rows else None
+        return self.deltas[key]
+
+    def _state(self, unit: str) -> UnitState:
+        """A unit's state in this epoch, whether it ran in it or not."""
+        outcome = self.outcomes.get(unit)
+        return outcome.state if outcome is not None and outcome.state is not None else self.manifest.units[unit]
+
+    def _cursor(self, relation: str) -> Cursor:
+        """Where a reader stands after this epoch. An upstream unit's version is known once it is published."""
+        if relation in self.snapshots:
+            return self.plan.sources[relation]
+        return Cursor(None, epoch=self._state(relation).epoch)
+
+    def _rows(self, relation: str) -> int | None:
+        if relation not in self.snapshots:
+            return self.manifest.units[relation].rows
+        snapshot = self.snapshots[relation]
+        return None if snapshot.native else native.rows(native.table(snapshot.path))
+
+    def _facts(self, relation: str) -> Facts:
+        from ivm.plan.nodes import Relation
+
+        if relation in self.snapshots:
+            source = self.context.sources[relation]
+            actual = {c.name.lower(): c.name for c in self.snapshots[relation].columns}
+            key = tuple(actual[k.lower()] for k in source.primary_key)
+            return Facts(Relation(relation, "source", self.snapshots[relation].columns, key), self._rows(relation), source.foreign_keys)
+        columns = self._units[relation].columns if relation in self._units else self.context.compiled[relation].program.columns
+        key = self._units[relation].key if relation in self._units else ()
+        return Facts(Relation(relation, "unit", columns, key), self._rows(relation))
+
+    def _input(self, relation: str, job: _Job) -> Input:
+        columns = self._relation_columns(relation)
+        if relation in self.snapshots:
+            snapshot = self.snapshots[relation]
+            version = self.plan.sources[relation].version
+            delta = self._delta(relation, job.state.cursors[relation])
+            schema = _schema_of(columns, snapshot)
+            return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self._rows(relation))
+        state = self.manifest.units[relation]
+        public = state.public
+        path = self.context.layout.table(relation, public)
+        cursor = job.state.cursors.get(relation)
+        delta = self._delta(relation, cursor) if cursor is not None else None
+        version = cursor.version if cursor is not None and cursor.version is not None else state.version
+        schema = native.arrow_schema(state.schema)
+        return Input(relation, columns, pa.schema([schema.field(c.name) for c in columns]), path, version, State.OLD, True, delta, state.rows)
+
+
+def _schema_of(columns: Sequence[Column], snapshot: Snapshot) -> pa.Schema:
+    schema = native.arrow_schema(native.table(snapshot.path).schema().to_json())
+    return pa.schema([schema.field(c.name) for c in columns])
+
+
+def _accumulator_batch(unit: Unit, result: pa.Table) -> pa.Table:
+    assert unit.reduce is not None
+    names = [a.name for a in accumulators(unit.reduce)] + [COUNT]
+    keys = [k.name for k in unit.reduce.keys]
+    return result.select([*keys, *("d_" + n for n in names)]).rename_columns([*keys, *names])
+
+
+def _row_changes(unit: Unit, result: pa.Table) -> pa.Table:
+    """-1 for each old row, +1 for each new one, where they differ."""
+    import pyarrow.compute as pc
+
+    changed = result.filter(pc.invert(pc.fill_null(result["__ivm_same"], False)))
+    parts = []
+    for side, weight in ((OLD, -1), (NEW, 1)):
+        rows = changed.filter(changed[side])
+        columns = [rows[f"{side}_{i}"] for i in range(len(unit.columns))]
+        parts.append(pa.table([*columns, pa.array([weight] * rows.num_rows, pa.int64())], names=[*(c.name for c in unit.columns), WEIGHT]))
+    return pa.concat_tables(parts)

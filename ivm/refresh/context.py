@@ -1,0 +1,96 @@
+"""What every step of the protocol works with: the pipeline's declarations, its layout and its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ivm.errors import ConcurrentRefreshError
+from ivm.feed.source import Snapshot, Source, inspect
+from ivm.lake import native
+from ivm.plan.nodes import Relation
+from ivm.refresh.epochs import EpochLog
+from ivm.refresh.views import Compiled, View, compile_view, in_order
+from ivm.session import SparkAnalyzer
+from ivm.trace.store import Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Says how far a step is: (what, done, total).
+Progress = Callable[[str, int, int], None]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+@dataclass
+class Context:
+    """One pipeline in one process."""
+
+    name: str
+    layout: Layout
+    log: EpochLog
+    spark: Callable[[], SparkSession]
+    lane: str = "auto"
+    sources: dict[str, Source] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+    checks: dict[str, Any] = field(default_factory=dict)
+    compiled: dict[str, Compiled] = field(default_factory=dict)
+    progress: Progress = silent
+
+    def snapshots(self, names: set[str] | None = None) -> dict[str, Snapshot]:
+        """The sources as they are now, those named (all by default)."""
+        wanted = {n: s for n, s in self.sources.items() if names is None or n in names}
+        return {n: inspect(s, self._spark_if_needed(s), self.lane) for n, s in wanted.items()}
+
+    def _spark_if_needed(self, source: Source) -> SparkSession | None:
+        return None if native.is_local(source.location) else self.spark()
+
+    def compile(self, snapshots: dict[str, Snapshot]) -> dict[str, Compiled]:
+        """All views compiled, in dependency order; views can be read by later ones."""
+        relations = {
+            n: Relation(n, "source", s.columns, tuple(self._actual(k, s) for k in self.sources[n].primary_key)) for n, s in snapshots.items()
+        }
+        compiled: dict[str, Compiled] = {}
+        for view in in_order(self.views):
+            result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)
+            compiled[view.name.lower()] = result
+            key = result.program.units[-1].key if result.program.units else ()
+            relations[view.name.lower()] = Relation(view.name.lower(), "view", result.program.columns, key)
+        self.compiled = compiled
+        return compiled
+
+    @staticmethod
+    def _actual(key: str, snapshot: Snapshot) -> str:
+        return next(c.name for c in snapshot.columns if c.name.lower() == key.lower())
+
+    def app(self, unit: str, what: str) -> str:
+        """The application id under which a unit's commits to one table are made exactly once."""
+        return f"ivm/{self.name}/{unit}/{what}"
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the pipeline's lock while a step runs (a file lock, where the root is a local folder).
+
+        Raises ConcurrentRefreshError where another process holds it.
+        """
+        if not native.is_local(self.layout.root):
+            yield
+            return
+        import fcntl
+
+        lock = Path(self.layout.internal) / "lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ConcurrentRefreshError(
+                    f"Another refresh of pipeline {self.name!r} is running; it wins, this one did nothing.", "Run it again when the other has ended."
+                ) from error
+            yield

@@ -1,0 +1,157 @@
+"""The full refresh of a unit: Spark computes it from the frozen versions into staging; nothing is published yet.
+
+Where the published table exists with the same columns, the result is compared with it and only the difference is
+published, so that a full refresh ripples no further than what it changed, and readers downstream stay incremental.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from ivm.feed.source import Snapshot
+from ivm.lake import native
+from ivm.names import ident, table_ref
+from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
+from ivm.refresh.context import Context
+from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
+from ivm.rewrite.statements import accumulate, consolidated, final_rows, repeated
+from ivm.sql.parse import splice
+from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
+from ivm.trace.store import append_batch
+
+#: Up to this many rows a result is compared with what is published, and committed by the native lane.
+COMPARE_ROWS = 1_000_000
+
+
+class FullBuild:
+    """Builds units in full within one epoch."""
+
+    def __init__(self, context: Context, plan: EpochPlan, manifest: Manifest, outcomes: dict[str, Outcome], snapshots: dict[str, Snapshot]) -> None:
+        self.context, self.plan, self.manifest, self.outcomes, self.snapshots = context, plan, manifest, outcomes, snapshots
+
+    def run(self, view: str, unit_name: str, code: str, reason: str, cursors: dict[str, Cursor]) -> Outcome:
+        """Compute a unit (or a view without a program) into staging, or into a batch of its output trace."""
+        started = time.perf_counter()
+        compiled = self.context.compiled[view]
+        unit = next((u for u in compiled.program.units if u.name == unit_name), None)
+        before = self.manifest.units.get(unit_name)
+        generation = self._generation(before)
+        if unit is None:
+            sql = splice(self.context.views[view].sql, {r: self._from(r) for r in compiled.program.relations})
+        elif unit.reduce is None:
+            sql = core_sql(unit.core, self._leaf)
+        elif unit.reduce.linear:
+            sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
+        else:
+            assert unit.post is not None
+            sql = post_sql(unit.post, reduce_sql(unit.reduce, core_sql(unit.core, self._leaf)))
+        columns = unit.columns if unit else compiled.program.columns
+        staging = self.context.layout.staging(unit_name, self.plan.epoch)
+        schema, rows = self._stage(sql, columns, staging)
+        batch = self._difference(before, schema, columns, staging, rows)
+        public = unit_name == view
+        key = unit.key if unit else ()
+        state = UnitState(
+            compiled.definition, public, generation, before.output_generation if batch is not None and before else generation,
+            before.since if batch is not None and before else self.plan.epoch, self.plan.epoch, None, rows, schema, key, cursors,
+        )  # fmt: skip
+        rows_out = rows
+        if batch is not None:
+            append_batch(self.context.layout.output_trace(unit_name, state.output_generation), batch, self.plan.epoch, self.context.app(unit_name, f"output/{state.output_generation}"))
+            rows_out = batch.num_rows
+        return Outcome(
+            unit_name, view, "full", code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
+            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started,
+        )  # fmt: skip
+
+    def _generation(self, before: UnitState | None) -> int:
+        """Generations are named by the epoch that builds them, so an abandoned one is never met again."""
+        del before
+        return self.plan.epoch
+
+    # -- inputs: the new state of each relation ----------------------------------------------------
+
+    def _from(self, relation: str) -> str:
+        if relation in self.snapshots:
+            return self._source(relation, self.snapshots[relation].columns)
+        return self._upstream(relation)
+
+    def _leaf(self, leaf: Leaf) -> str:
+        return self._from(leaf.relation)
+
+    def _source(self, relation: str, columns: tuple[Column, ...]) -> str:
+        snapshot = self.snapshots[relation]
+        return f"(SELECT {columns_sql([c.name for c in columns])} FROM {table_ref(snapshot.path, self.plan.sources[relation].version)})"
+
+    def _upstream(self, relation: str) -> str:
+        outcome = self.outcomes.get(relation)
+        state = outcome.state if outcome and outcome.state else self.manifest.units[relation]
+        names = native.arrow_schema(state.schema).names
+        columns = columns_sql(names)
+        if outcome is not None and outcome.publish == "replace":
+            return f"(SELECT {columns} FROM parquet.{ident(self.context.layout.staging(relation, self.plan.epoch))})"
+        before = self.manifest.units[relation]
+        published = f"SELECT {columns} FROM {table_ref(self.context.layout.table(relation, before.public), before.version)}"
+        if outcome is None or outcome.publish == "none":
+            return f"({published})"
+        trace = f"delta.{ident(self.context.layout.output_trace(relation, state.output_generation))}"
+        weighted = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({published}) UNION ALL SELECT {columns}, {ident(WEIGHT)} FROM {trace} WHERE {ident(EPOCH)} = {self.plan.epoch}"
+        return f"({repeated(weighted, names)})"
+
+    def _rows_in(self, cursors: dict[str, Cursor]) -> int:
+        total = 0
+        for relation in cursors:
+            if relation in self.snapshots:
+                snapshot = self.snapshots[relation]
+                total += 0 if snapshot.native else native.rows(native.table(snapshot.path))
+            else:
+                outcome = self.outcomes.get(relation)
+                total += (outcome.state if outcome and outcome.state else self.manifest.units[relation]).rows
+        return total
+
+    # -- results ----------------------------------------------------------------------------------
+
+    def _build_accumulators(self, unit: Unit, generation: int) -> str:
+        """Write the accumulators' first batch as a new generation; returns how to read it."""
+        spark, epoch = self.context.spark(), self.plan.epoch
+        staging = self.context.layout.staging(f"{unit.name}__accumulators", epoch)
+        spark.sql(accumulate(unit, core_sql(unit.core, self._leaf), weighted=False)).write.mode("overwrite").parquet(staging)
+        path = self.context.layout.accumulator_trace(unit.name, generation)
+        app = self.context.app(unit.name, f"accumulators/{generation}")
+        if _staged_rows(staging) <= COMPARE_ROWS:
+            append_batch(path, native.plain(pads.dataset(staging, format="parquet").to_table()), epoch, app)
+        elif (native.last_txn(path, app) or 0) < epoch:
+            rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM parquet.{ident(staging)}")
+            rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(path)
+        return f"parquet.{ident(staging)}"
+
+    def _stage(self, sql: str, columns: tuple[Column, ...], staging: str) -> tuple[str, int]:
+        """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
+        frame = self.context.spark().sql(sql).toDF(*(c.name for c in columns))
+        frame.write.mode("overwrite").option("compression", "zstd").parquet(staging)
+        fields = json.loads(frame.schema.json())
+        for field in fields["fields"]:
+            field["nullable"] = True
+        return json.dumps(fields), _staged_rows(staging)
+
+    def _difference(self, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:
+        """The result less what is published, or None where the table must be replaced as a whole."""
+        if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > COMPARE_ROWS:
+            return None
+        if any("map<" in c.type or c.type == "variant" for c in columns):
+            return None
+        names = [c.name for c in columns]
+        path = self.context.layout.table(Path(staging).parent.name, before.public)
+        new = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM parquet.{ident(staging)}"
+        old = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, before.version)}"
+        result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", names)).toArrow())
+        return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
+
+
+def _staged_rows(staging: str) -> int:
+    return int(pads.dataset(staging, format="parquet").count_rows())

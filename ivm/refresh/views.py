@@ -1,0 +1,106 @@
+"""Declared views and their compiled programs, in dependency order.
+
+A program depends on the view's text and its relations' columns only, so it is kept under the root and read back
+without Spark; tasks that only plan, check or publish start no JVM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ivm import __version__
+from ivm.errors import RefusedError, ViewError
+from ivm.plan.nodes import Program, Relation
+from ivm.refresh.records import from_json, program_json
+from ivm.sql.analyzer import Analyzer
+from ivm.sql.parse import parse_view, relation_tables
+from ivm.sql.support import refusal
+
+MODES = ("auto", "incremental", "full")
+
+
+@dataclass(frozen=True)
+class View:
+    """A declared view. `file` is where its SQL came from, for messages."""
+
+    name: str
+    sql: str
+    mode: str = "auto"
+    file: str = ""
+
+    @property
+    def where(self) -> str:
+        return f" ({self.file})" if self.file else ""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A view with its program; `definition` changes whenever state built by another one can't be used."""
+
+    view: View
+    program: Program
+    definition: str
+
+    @property
+    def incremental(self) -> bool:
+        return self.program.incremental
+
+
+def in_order(views: Mapping[str, View]) -> list[View]:
+    """Views before those that read them. Raises ViewError for a cycle, naming its members."""
+    done: dict[str, View] = {}
+    path: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in done:
+            return
+        if name in path:
+            cycle = [*path[path.index(name) :], name]
+            raise ViewError(f"Views read each other in a cycle: {' -> '.join(cycle)}.", "Break it: a view can only read sources and views that don't lead back to it.")
+        path.append(name)
+        for table, *_ in relation_tables(views[name].sql):
+            if table.lower() in views:
+                visit(table.lower())
+        path.pop()
+        done[name] = views[name]
+
+    for name in views:
+        visit(name)
+    return list(done.values())
+
+
+def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Path) -> Compiled:
+    """Compile a view over its relations, or read the kept program.
+
+    Raises ViewError (with the view's file) for SQL that can't be a view, RefusedError for `mode="incremental"`
+    where there is only a full refresh.
+    """
+    tables = {t.lower() for t, *_ in relation_tables(view.sql)}
+    read = {n: r for n, r in relations.items() if n in tables}
+    facts = json.dumps([__version__, view.name, view.sql, {n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind] for n, r in sorted(read.items())}])
+    definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
+    kept = cache / f"{view.name}-{definition}.json"
+    if kept.exists():
+        program = from_json(Program, kept.read_text())
+    else:
+        try:
+            program = parse_view(view.name.lower(), view.sql, relations, analyzer())
+        except ViewError as error:
+            raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = kept.with_suffix(".partial")
+        partial.write_text(program_json(program))
+        partial.rename(kept)
+    if view.mode == "incremental" and not program.incremental:
+        reasons = "; ".join(f"{r.reason} [{r.code}]" for r in program.refusals)
+        raise RefusedError(
+            f"View {view.name!r}{view.where} has mode incremental but can only be refreshed in full: {reasons}.", f"To mend it: {program.refusals[0].mend}; or set mode auto."
+        )
+    if view.mode == "full" and program.incremental:
+        program = Program(program.view, program.columns, program.relations, refusals=(refusal("mode_full"),))
+        definition = hashlib.sha256(f"{definition}/full".encode()).hexdigest()[:16]
+    return Compiled(view, program, definition)

@@ -1,0 +1,106 @@
+r"""Linear aggregates: accumulators as differences of an Abelian group, and Spark's results from them.
+
+For count, sum and avg over exact types a group's state is a tuple of sums
+
+    (count of rows, and for each argument x: sum of w over non-NULL x, sum of w * x)
+
+and the delta of the state is the same tuple over the delta. A group exists while its count is not 0.
+Result types, rounding and overflow are Spark's: a sum is cast to Spark's type (an overflow raises or is NULL, as
+there), a decimal average is rounded half up once, by an exact remainder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ivm.names import ident
+from ivm.plan.nodes import COUNT, WEIGHT, Call, Column, Reduce
+from ivm.sql.reduce import decimal_of
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """One stored sum: of weights where `argument` is not NULL ("count"), or of weighted values ("sum")."""
+
+    name: str
+    argument: str
+    kind: str
+    type: str
+
+    def over_delta(self) -> str:
+        """The accumulator over weighted core rows (weights are +1 or -1)."""
+        x, w = ident(self.argument), ident(WEIGHT)
+        if self.kind == "count":
+            return f"COALESCE(SUM(CASE WHEN {x} IS NOT NULL THEN {w} END), 0)"
+        wide = f"CAST({x} AS {_wide(self.type)})"
+        return f"COALESCE(CAST(SUM(CASE WHEN {w} < 0 THEN -{wide} ELSE {wide} END) AS {self.type}), 0)"
+
+    def over_rows(self) -> str:
+        """The accumulator over plain rows, all of weight +1."""
+        x = ident(self.argument)
+        return f"COUNT({x})" if self.kind == "count" else f"COALESCE(CAST(SUM({x}) AS {self.type}), 0)"
+
+
+def _wide(stored: str) -> str:
+    """A type to sum in: as precise as the stored one less the ten digits that SUM adds."""
+    _, scale = decimal_of(stored)
+    return f"decimal(28,{scale})" if scale <= 18 else stored
+
+
+def accumulators(reduce: Reduce) -> tuple[Accumulator, ...]:
+    """The accumulators a linear reduce keeps besides its row count, each argument's once."""
+    found: dict[tuple[str, str], Accumulator] = {}
+    for call in reduce.calls:
+        if call.argument is None:
+            continue
+        found.setdefault(("count", call.argument), Accumulator(f"n_{call.argument}", call.argument, "count", "bigint"))
+        if call.function != "count":
+            assert call.argument_type is not None
+            found.setdefault(("sum", call.argument), Accumulator(f"s_{call.argument}", call.argument, "sum", _stored_type(call.argument_type)))
+    return tuple(found.values())
+
+
+def _stored_type(argument_type: str) -> str:
+    if argument_type.startswith("decimal("):
+        return f"decimal(38,{decimal_of(argument_type)[1]})"
+    return "decimal(38,0)"
+
+
+def accumulator_columns(reduce: Reduce) -> tuple[Column, ...]:
+    """Columns of the accumulator trace: keys, accumulators, the group's row count."""
+    return (*reduce.keys, *(Column(a.name, a.type) for a in accumulators(reduce)), Column(COUNT, "bigint"))
+
+
+def result_sql(call: Call, value: dict[str, str]) -> str:
+    """Spark's result of a call from accumulators; `value` gives the SQL of each accumulator by name."""
+    if call.argument is None:
+        return value[COUNT]
+    n = value[f"n_{call.argument}"]
+    if call.function == "count":
+        return n
+    s, type_ = value[f"s_{call.argument}"], str(call.argument_type)
+    if call.function == "sum":
+        return f"CASE WHEN {n} > 0 THEN CAST({s} AS {_sum_type(type_)}) END"
+    if not type_.startswith("decimal("):
+        return f"CASE WHEN {n} > 0 THEN CAST({s} AS double) / CAST({n} AS double) END"
+    return f"CASE WHEN {n} > 0 THEN {_decimal_average(s, n, type_)} END"
+
+
+def _sum_type(type_: str) -> str:
+    if not type_.startswith("decimal("):
+        return "bigint"
+    precision, scale = decimal_of(type_)
+    return f"decimal({min(precision + 10, 38)},{scale})"
+
+
+def _decimal_average(s: str, n: str, type_: str) -> str:
+    """(s - r) / n plus one unit of the last digit if 2|r| >= n units, with r = s mod (n units): one rounding, half up."""
+    precision, scale = decimal_of(type_)
+    digits = scale + 4
+    unit = f"CAST('{'0.' + '0' * (digits - 1) + '1'}' AS decimal({digits},{digits}))"
+    total = f"CAST({s} AS {_sum_type(type_)})"
+    count = f"CAST({n} AS decimal(20,0))"
+    step = f"({count} * {unit})"
+    rest = f"({total} % {step})"
+    carry = f"CASE WHEN 2 * ABS{rest} >= {step} THEN SIGN({total}) ELSE 0 END"
+    return f"CAST(({total} - {rest}) / {count} + CAST({carry} AS decimal(1,0)) * {unit} AS decimal({min(precision + 4, 38)},{digits}))"

@@ -1,0 +1,177 @@
+"""The statements of one refresh of a unit, as Spark SQL over named datasets.
+
+`Reads` says how a leaf's states are read; this module only composes. Weights of deltas are +1 or -1 (a
+feed emits a row once for each time it occurs), so a product of weights is +1 or -1 as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ivm.names import ident
+from ivm.plan.nodes import COUNT, WEIGHT, Core, Leaf, Post, Unit
+from ivm.rewrite.accumulators import accumulators, result_sql
+from ivm.rewrite.delta_join import State, Term
+from ivm.sql.render import branch_sql, columns_sql, group_by, post_sql, reduce_sql
+
+OLD, NEW = "__ivm_old", "__ivm_new"
+
+
+class Reads(Protocol):
+    """How leaves are read in this epoch: the FROM item (no alias) of a relation's state."""
+
+    def delta(self, leaf: Leaf) -> str:
+        """Rows with WEIGHT +1 or -1."""
+
+    def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
+        """A slice (or the whole) in a state, and whether it carries weights."""
+
+
+def term_sql(term: Term, levels: dict[str, int], reads: Reads, outputs: Sequence[str] | None = None) -> str:
+    """The weighted rows of one term; `outputs` keeps only some of the branch's columns."""
+    items: dict[str, str] = {}
+    weights: list[str] = []
+    for leaf, state in zip(term.branch.leaves, term.states, strict=True):
+        if state is State.DELTA:
+            items[leaf.alias], weighted = reads.delta(leaf), True
+        else:
+            items[leaf.alias], weighted = reads.state(leaf, levels[leaf.alias], state)
+        if weighted:
+            weights.append(f"{ident(leaf.alias)}.{ident(WEIGHT)}")
+    branch = term.branch
+    if outputs is not None:
+        branch = type(branch)(branch.leaves, branch.predicates, tuple(o for o in branch.outputs if o.name in outputs), branch.edges)
+    return branch_sql(branch, lambda leaf: items[leaf.alias], [f"{' * '.join(weights)} AS {ident(WEIGHT)}"])
+
+
+def terms_sql(walked: Sequence[tuple[Term, dict[str, int]]], reads: Reads, outputs: Sequence[str] | None = None) -> str:
+    """The core's delta: the sum of its terms, not consolidated."""
+    return "\nUNION ALL\n".join(term_sql(t, levels, reads, outputs) for t, levels in walked)
+
+
+def consolidated(rows: str, columns: Sequence[str]) -> str:
+    """Each row once, without zero weights."""
+    return f"SELECT {columns_sql(columns)}, CAST(SUM({ident(WEIGHT)}) AS bigint) AS {ident(WEIGHT)}\nFROM ({rows}) AS `__ivm_rows`{group_by(columns)}\nHAVING SUM({ident(WEIGHT)}) <> 0"
+
+
+def linear_delta(unit: Unit, walked: Sequence[tuple[Term, dict[str, int]]], reads: Reads) -> str:
+    """Output delta of a unit without reduce: (columns, WEIGHT), consolidated."""
+    return consolidated(terms_sql(walked, reads), [c.name for c in unit.columns])
+
+
+def accumulate(unit: Unit, rows: str, weighted: bool) -> str:
+    """(keys, accumulators, COUNT) of core rows, by group."""
+    assert unit.reduce is not None
+    keys = [k.name for k in unit.reduce.keys]
+    sums = [f"{a.over_delta() if weighted else a.over_rows()} AS {ident(a.name)}" for a in accumulators(unit.reduce)]
+    count = f"COALESCE(SUM({ident(WEIGHT)}), 0)" if weighted else "COUNT(*)"
+    outputs = [ident(k) for k in keys] + sums + [f"CAST({count} AS bigint) AS {ident(COUNT)}"]
+    return f"SELECT {', '.join(outputs)}\nFROM ({rows}) AS `__ivm_core`{group_by(keys)}"
+
+
+def accumulated(unit: Unit, trace: str) -> str:
+    """The sum of a trace's batches: one row a group that exists."""
+    assert unit.reduce is not None
+    keys = [k.name for k in unit.reduce.keys]
+    sums = [f"CAST(SUM({ident(a.name)}) AS {a.type}) AS {ident(a.name)}" for a in accumulators(unit.reduce)]
+    outputs = [ident(k) for k in keys] + sums + [f"CAST(SUM({ident(COUNT)}) AS bigint) AS {ident(COUNT)}"]
+    having = f"\nHAVING SUM({ident(COUNT)}) <> 0" if keys else ""
+    return f"SELECT {', '.join(outputs)}\nFROM {trace} AS `__ivm_trace`{group_by(keys)}{having}"
+
+
+def _finals(unit: Unit, prefix: str, suffix: str | None) -> list[str]:
+    """The calls' results from `prefix`ed accumulators, plus the `suffix`ed ones where given."""
+    assert unit.reduce is not None
+    names = [a.name for a in accumulators(unit.reduce)] + [COUNT]
+    value = {n: ident(prefix + n) if suffix is None else f"({ident(prefix + n)} + {ident(suffix + n)})" for n in names}
+    return [f"{result_sql(c, value)} AS {ident(c.name)}" for c in unit.reduce.calls]
+
+
+def final_rows(unit: Unit, groups: str) -> str:
+    """The unit's rows from consolidated accumulators."""
+    assert unit.reduce is not None and unit.post is not None
+    keys = [ident(k.name) for k in unit.reduce.keys]
+    return post_sql(unit.post, f"SELECT {', '.join([*keys, *_finals(unit, '', None)])}\nFROM ({groups}) AS `__ivm_groups`")
+
+
+def accumulated_delta(unit: Unit, walked: Sequence[tuple[Term, dict[str, int]]], reads: Reads, trace: str) -> str:
+    """One row an affected group: keys, `d_`-prefixed accumulator deltas, and the old and new output row.
+
+    Old and new outputs are columns `__ivm_old_<i>` and `__ivm_new_<i>` behind a flag `__ivm_old`, `__ivm_new` that
+    says whether the row exists; `__ivm_same` says that nothing changed. Groups whose deltas are all zero are left out.
+    """
+    assert unit.reduce is not None and unit.post is not None
+    keys = [k.name for k in unit.reduce.keys]
+    names = [a.name for a in accumulators(unit.reduce)] + [COUNT]
+    on = " AND ".join(f"d.{ident(k)} <=> o.{ident(k)}" for k in keys) or "1 = 1"
+    deltas = [f"d.{ident(n)} AS {ident('d_' + n)}" for n in names]
+    olds = [f"COALESCE(o.{ident(n)}, 0) AS {ident('o_' + n)}" for n in names]
+    group_keys = [f"d.{ident(k)} AS {ident(k)}" for k in keys]
+    changed = " OR ".join(f"d.{ident(n)} <> 0" for n in names)
+    groups = (
+        f"SELECT {', '.join([*group_keys, *deltas, *olds])}\nFROM ({accumulate(unit, terms_sql(walked, reads), True)}) AS d\n"
+        f"LEFT JOIN ({accumulated(unit, trace)}) AS o ON {on}\nWHERE {changed}"
+    )
+    carried = [*keys, *("d_" + n for n in names), *("o_" + n for n in names)]
+    rows = _with_outputs(unit, unit.post, groups, carried, OLD, _finals(unit, "o_", None), f"{ident('o_' + COUNT)} > 0")
+    carried += [OLD, *(f"{OLD}_{i}" for i in range(len(unit.columns)))]
+    rows = _with_outputs(unit, unit.post, rows, carried, NEW, _finals(unit, "o_", "d_"), f"({ident('o_' + COUNT)} + {ident('d_' + COUNT)}) > 0")
+    same = " AND ".join(f"{ident(f'{OLD}_{i}')} <=> {ident(f'{NEW}_{i}')}" for i in range(len(unit.columns)))
+    return f"SELECT *, {ident(OLD)} AND {ident(NEW)} AND {same} AS `__ivm_same`\nFROM ({rows}) AS `__ivm_both`"
+
+
+def _with_outputs(unit: Unit, post: Post, rows: str, carried: Sequence[str], side: str, finals: Sequence[str], exists: str) -> str:
+    """Add the output row of one side to `rows`; a row that doesn't exist evaluates nothing (it could raise)."""
+    assert unit.reduce is not None
+    exists = exists if unit.reduce.keys else "TRUE"
+    having = " AND ".join([f"{ident(side + '_exists')}", *(f"({p.sql})" for p in post.predicates)])
+    group = ident(post.alias)
+    flag = f"{exists} AS {ident(side + '_exists')}"
+    inner = f"SELECT *, {', '.join([*finals, flag])}\nFROM ({rows}) AS `__ivm_groups`"
+    kept = [f"{group}.{ident(c)}" for c in carried]
+    outputs = [f"CASE WHEN {having} THEN {o.expr.sql} END AS {ident(f'{side}_{i}')}" for i, o in enumerate(post.outputs)]
+    return f"SELECT {', '.join([*kept, f'COALESCE({having}, FALSE) AS {ident(side)}', *outputs])}\nFROM ({inner}) AS {group}"
+
+
+def group_delta(
+    unit: Unit,
+    walked: Sequence[tuple[Term, dict[str, int]]],
+    levels: Sequence[dict[str, int]],
+    reads: Reads,
+    stored: str,
+) -> str:
+    """Output delta of a non-linear reduce: the affected groups evaluated anew, less their stored rows.
+
+        dOut = post(reduce(core' restricted to K)) - stored restricted to K,   K = the keys in dCore
+    """
+    assert unit.reduce is not None and unit.post is not None
+    keys = [k.name for k in unit.reduce.keys]
+    columns = [c.name for c in unit.columns]
+    affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({terms_sql(walked, reads, keys)}) AS `__ivm_terms`"
+    core = new_core(unit.core, levels, reads)
+    on_new = " AND ".join(f"c.{ident(k)} <=> k.{ident(k)}" for k in keys)
+    restricted = f"SELECT c.*\nFROM ({core}) AS c\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_new}"
+    new = post_sql(unit.post, reduce_sql(unit.reduce, restricted), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
+    on_old = " AND ".join(f"s.{ident(str(o))} <=> k.{ident(k)}" for o, k in zip(unit.key_outputs(), keys, strict=True))
+    old = f"SELECT {columns_sql(columns, 's')}, CAST(-1 AS int) AS {ident(WEIGHT)}\nFROM {stored} AS s\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_old}"
+    return f"WITH `__ivm_affected` AS (\n{affected}\n)\n{consolidated(new + chr(10) + 'UNION ALL' + chr(10) + old, columns)}"
+
+
+def new_core(core: Core, levels: Sequence[dict[str, int]], reads: Reads) -> str:
+    """The core's rows in the new state, as a bag; weighted leaf states are consolidated and repeated."""
+    parts = []
+    for branch, level in zip(core.branches, levels, strict=True):
+        items = {leaf.alias: reads.state(leaf, level[leaf.alias], State.NEW) for leaf in branch.leaves}
+        weights = [f"{ident(a)}.{ident(WEIGHT)}" for a, (_, weighted) in items.items() if weighted]
+        extra = [f"{' * '.join(weights)} AS {ident(WEIGHT)}"] if weights else []
+        rows = branch_sql(branch, lambda leaf, items=items: items[leaf.alias][0], extra)  # type: ignore[misc]
+        parts.append(repeated(rows, core.columns) if weights else rows)
+    return "\nUNION ALL\n".join(parts)
+
+
+def repeated(rows: str, columns: Sequence[str]) -> str:
+    """Weighted rows as a bag: each row as often as its weights add up to."""
+    times = f"EXPLODE(SEQUENCE(CAST(1 AS bigint), {ident(WEIGHT)}))"
+    once = f"{consolidated(rows, columns)} AND SUM({ident(WEIGHT)}) > 0"
+    return f"SELECT {columns_sql(columns)}\nFROM (SELECT {columns_sql(columns)}, {times} AS `__ivm_i` FROM ({once}) AS `__ivm_once`) AS `__ivm_bag`"

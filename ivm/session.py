@@ -1,0 +1,163 @@
+"""Spark sessions: local with the Delta jars resolved once, or a Spark Connect endpoint.
+
+Also answers the compiler's questions (`SparkAnalyzer`). Public Spark API only, so all of it runs over Connect.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ivm.errors import ConfigError, ViewError
+from ivm.plan.nodes import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# PySpark prints each refused statement's JVM stack trace; our errors carry Spark's sentence instead.
+logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+
+#: The jar that fits pyspark 4.2; Delta 4.4.1's jar for Spark 4.2 is not published.
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+#: What a session that runs ivm needs (Delta), and what makes a local one quick.
+DELTA_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+LOCAL_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.driver.memory": os.environ.get("IVM_DRIVER_MEMORY", "4g"),
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+}
+#: For statements over small slices: planning and code generation would cost more than the work.
+SMALL_CONF = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+def jars_folder() -> Path:
+    """Where the Delta jars lie: $IVM_JARS, else a cache folder of the user."""
+    chosen = os.environ.get("IVM_JARS")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ivm" / "jars"
+
+
+def delta_jars() -> list[str]:
+    """The Delta jars, fetched once through Spark's own resolver into `jars_folder`.
+
+    Raises ConfigError where they can't be fetched.
+    """
+    folder = jars_folder()
+    stamp = folder / (DELTA_PACKAGE.replace(":", "_") + ".done")
+    if not stamp.exists():
+        _fetch_jars(folder)
+        stamp.touch()
+    return sorted(str(p) for p in folder.glob("*.jar"))
+
+
+def _fetch_jars(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    ivy = folder / "ivy"
+    script = (
+        "from pyspark.sql import SparkSession as S\n"
+        f"S.builder.master('local[1]').config('spark.jars.packages', {DELTA_PACKAGE!r}).config('spark.jars.ivy', {str(ivy)!r})"
+        ".config('spark.ui.enabled', 'false').config('spark.driver.host', '127.0.0.1').config('spark.driver.bindAddress', '127.0.0.1').getOrCreate().stop()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    found = list((ivy / "jars").glob("*.jar"))
+    if done.returncode or not found:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        raise ConfigError(
+            f"The Delta jars ({DELTA_PACKAGE}) could not be fetched into {folder}: {' '.join(last)}",
+            "Check the network, or put the jar and delta-storage there yourself and set IVM_JARS to the folder.",
+        )
+    for jar in found:
+        # The rest of what the resolver brings is part of pyspark already.
+        if jar.name.startswith("io.delta_"):
+            shutil.copy(jar, folder / jar.name.removeprefix("io.delta_"))
+    shutil.rmtree(ivy)
+
+
+def get_session(remote: str | None = None) -> SparkSession:
+    """A Spark session: `remote` or $IVM_SPARK_REMOTE (sc://...) if given, else a local one with Delta.
+
+    A session that is active already (spark-submit, a notebook) is used as it is.
+    """
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    remote = remote or os.environ.get("IVM_SPARK_REMOTE")
+    if remote:
+        return SparkSession.builder.remote(remote).getOrCreate()
+    builder = SparkSession.builder.master(os.environ.get("IVM_SPARK_MASTER", "local[*]")).appName("ivm")
+    for key, value in {**DELTA_CONF, **LOCAL_CONF, "spark.jars": ",".join(delta_jars())}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+@contextmanager
+def small_statements(spark: SparkSession) -> Iterator[None]:
+    """Run statements over small slices with SMALL_CONF, then restore the session's own settings."""
+    before = {key: spark.conf.get(key, None) for key in SMALL_CONF}
+    try:
+        for key, value in SMALL_CONF.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def error_text(error: Exception) -> str:
+    """Spark's own message: the condition and the sentence, without the plan and the stack."""
+    text = str(error).strip()
+    for mark in ("\n\nJVM stacktrace", "\n\n'", "; line ", "\n'", ";\n"):
+        text = text.split(mark)[0]
+    return text.strip()
+
+
+class SparkAnalyzer:
+    """Answers `ivm.sql.analyzer.Analyzer` with Spark; nothing is executed."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    def schema(self, sql: str) -> tuple[Column, ...]:
+        return tuple(Column(f.name, f.dataType.simpleString()) for f in self.struct(sql).fields)
+
+    def struct(self, sql: str) -> Any:
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.spark.sql(sql).schema
+        except PySparkException as error:
+            raise ViewError(f"Spark refuses this SQL: {error_text(error)}") from error
+
+    def same(self, one: str, other: str) -> bool:
+        return bool(self.spark.sql(one).sameSemantics(self.spark.sql(other)))
+
+    def scalar(self, expressions: Sequence[str], from_sql: str) -> str | None:
+        # Sort keys must be deterministic scalars: Spark itself refuses aggregates, generators and rand() there.
+        order = ", ".join(f"({e}) IS NULL" for e in expressions)
+        try:
+            self.schema(f"SELECT 1 AS one FROM {from_sql} ORDER BY {order}")
+        except ViewError as error:
+            return error.message
+        return None

@@ -1,0 +1,78 @@
+"""Plans to Spark SQL text. One function a node; how a leaf is read is the caller's choice.
+
+Invariant: a rendered branch reads as the user's own query would, with each table replaced by what
+the leaf was given (a snapshot, a slice, a delta).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ivm.names import ident
+from ivm.plan.nodes import Branch, Column, Core, Leaf, Post, Reduce, Relation
+
+#: Gives a leaf's FROM item without its alias, e.g. a table, or a subselect in parentheses.
+LeafSql = Callable[[Leaf], str]
+
+
+def columns_sql(names: Sequence[str], alias: str = "") -> str:
+    """List columns, qualified where an alias is given.
+
+    >>> columns_sql(["a", "b"], "t")
+    '`t`.`a`, `t`.`b`'
+    """
+    prefix = ident(alias) + "." if alias else ""
+    return ", ".join(prefix + ident(n) for n in names)
+
+
+def branch_sql(branch: Branch, leaf_sql: LeafSql, extra: Sequence[str] = (), where: Sequence[str] = ()) -> str:
+    """SELECT the branch's outputs and `extra`, with `where` added to its predicates."""
+    outputs = [f"{o.expr.sql} AS {ident(o.name)}" for o in branch.outputs]
+    sources = [f"{leaf_sql(leaf)} AS {ident(leaf.alias)}" for leaf in branch.leaves]
+    sql = f"SELECT {', '.join([*outputs, *extra]) or '1 AS `__ivm_one`'}\nFROM {', '.join(sources)}"
+    conditions = [f"({p.sql})" for p in branch.predicates] + list(where)
+    return sql + (f"\nWHERE {' AND '.join(conditions)}" if conditions else "")
+
+
+def core_sql(core: Core, leaf_sql: LeafSql) -> str:
+    """UNION ALL of the branches."""
+    return "\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in core.branches)
+
+
+def post_sql(post: Post, rows: str, extra: Sequence[str] = ()) -> str:
+    """The select list and HAVING over `rows`, a subselect of reduced rows."""
+    outputs = [f"{o.expr.sql} AS {ident(o.name)}" for o in post.outputs]
+    sql = f"SELECT {', '.join([*outputs, *extra])}\nFROM ({rows}) AS {ident(post.alias)}"
+    return sql + (f"\nWHERE {' AND '.join(f'({p.sql})' for p in post.predicates)}" if post.predicates else "")
+
+
+def group_by(names: Sequence[str]) -> str:
+    """A GROUP BY clause; none for a global aggregate."""
+    return f"\nGROUP BY {columns_sql(names)}" if names else ""
+
+
+def reduce_sql(reduce: Reduce, rows: str) -> str:
+    """Evaluate the calls by Spark's own aggregates over `rows` (core columns)."""
+    keys = [k.name for k in reduce.keys]
+    outputs = [ident(k) for k in keys] + [f"{c.sql} AS {ident(c.name)}" for c in reduce.calls]
+    return f"SELECT {', '.join(outputs) or '1 AS `__ivm_one`'}\nFROM ({rows}) AS `__ivm_core`{group_by(keys)}"
+
+
+def typed_nulls(columns: Sequence[Column]) -> str:
+    """A row of typed NULLs: enough for Spark to analyse a statement without touching a table.
+
+    >>> typed_nulls([Column("a", "int")])
+    '(SELECT CAST(NULL AS int) AS `a`)'
+    """
+    return "(SELECT " + ", ".join(f"CAST(NULL AS {c.type}) AS {ident(c.name)}" for c in columns) + ")"
+
+
+def schema_leaf(relations: dict[str, Relation]) -> LeafSql:
+    """Read every leaf as typed NULLs of its needed columns."""
+
+    def leaf_sql(leaf: Leaf) -> str:
+        relation = relations[leaf.relation]
+        wanted = [Column(c, relation.type_of(c)) for c in leaf.columns] or [Column("__ivm_none", "int")]
+        return typed_nulls(wanted)
+
+    return leaf_sql

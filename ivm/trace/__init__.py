@@ -1,0 +1,1 @@
+"""Stored histories: where they lie, how batches are appended and read."""
