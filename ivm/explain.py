@@ -9,7 +9,7 @@ from ivm.names import ident
 from ivm.plan.nodes import Leaf, Program, Refusal, Unit
 from ivm.refresh.context import Context
 from ivm.rewrite.delta_join import State, delta_terms
-from ivm.rewrite.slices import WHOLE, Facts, Requests, walk_groups, walk_term
+from ivm.rewrite.slices import DELTA, WHOLE, Facts, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import accumulated_delta, group_delta, linear_delta
 
 
@@ -58,6 +58,14 @@ class Explanation:
 
 class _Named:
     """Reads for show: each dataset by a telling name; every relation is taken to have changed."""
+
+    def changed(self, relation: str) -> bool:
+        return True
+
+    def signed(self, leaf: Leaf, level: int) -> str | None:
+        if level == WHOLE:
+            return ident(f"{leaf.relation}, all")
+        return ident(f"delta of {leaf.relation}") if level == DELTA else ident(f"slice and delta of {leaf.relation}")
 
     def delta(self, leaf: Leaf) -> str:
         return ident(f"delta of {leaf.relation}")

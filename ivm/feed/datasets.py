@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from ivm.lake import native
 from ivm.names import ident, table_ref
-from ivm.plan.nodes import WEIGHT, Column, Leaf
+from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, WHOLE, Match, Requests
 from ivm.sql.render import columns_sql
@@ -57,8 +58,10 @@ class Datasets:
         self._scratch = scratch
         self._tag = tag
         self._inputs = inputs
-        self._tables: dict[tuple[str, int], pa.Table] = {}
-        self._registered: dict[tuple[str, int], str] = {}
+        self._slices: dict[str, pa.Table] = {}
+        self._matched: dict[str, list[tuple[tuple[str, ...], pa.Table]]] = {}
+        self._whole: set[str] = set()
+        self._registered: dict[str, str] = {}
         self._lock = threading.Lock()
         self.rows_read = 0
         scratch.mkdir(parents=True, exist_ok=True)
@@ -68,34 +71,43 @@ class Datasets:
         for relation in sorted(requests.whole):
             self._load_whole(relation)
         for relation, level in sorted(requests.matches, key=lambda s: (s[1], s[0])):
-            self._load_slice(relation, level, requests.matches[relation, level])
+            if relation not in self._whole:
+                self._load_slice(relation, level, requests.matches[relation, level])
 
     # -- reads ------------------------------------------------------------------------------------
 
     def _load_whole(self, relation: str) -> None:
         source = self._inputs[relation]
         if source.native and source.rows is not None and source.rows <= NATIVE_WHOLE_ROWS:
-            data = native.read(native.table(source.path, source.version), [c.name for c in source.columns])
-            self._put(relation, WHOLE, data)
+            self._slices[relation] = native.read(native.table(source.path, source.version), [c.name for c in source.columns]).cast(source.schema)
+            self._whole.add(relation)
+            self.rows_read += self._slices[relation].num_rows
 
     def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
+        """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
         source = self._inputs[relation]
         wanted: dict[tuple[str, ...], list[pa.Table]] = {}
         for match in sorted(matches):
             keys = self._keys(match)
             if keys.num_rows:
                 wanted.setdefault(match.columns, []).append(keys)
-        columns = [c.name for c in source.columns]
         merged = [(mine, _distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables]))) for mine, tables in wanted.items()]
+        found = self._slices.setdefault(relation, source.schema.empty_table())
         if not merged:
-            self._put(relation, level, source.schema.empty_table())
-        elif source.native:
+            return
+        columns = [c.name for c in source.columns]
+        if source.native:
             folder = self._scratch / f"{self._tag}_{relation}_{level}"
-            self._put(relation, level, native.read_matching(native.table(source.path, source.version), columns, merged, folder))
+            rows = native.read_matching(native.table(source.path, source.version), columns, merged, folder)
         else:
-            self._slice_by_spark(source, level, columns, merged)
+            rows = self._slice_by_spark(source, level, columns, merged)
+        for mine, keys in self._matched.get(relation, []):
+            rows = _without(rows, mine, keys)
+        self._matched.setdefault(relation, []).extend(merged)
+        self._slices[relation] = pa.concat_tables([found, rows.cast(source.schema)])
+        self.rows_read += rows.num_rows
 
-    def _slice_by_spark(self, source: Input, level: int, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table]]) -> None:
+    def _slice_by_spark(self, source: Input, level: int, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table]]) -> pa.Table:
         spark = self._spark()
         conditions = []
         for i, (mine, wanted) in enumerate(keys):
@@ -106,7 +118,7 @@ class Datasets:
         sql = f"SELECT {columns_sql(columns, 't')} FROM {table_ref(source.path, source.version)} AS t WHERE {' OR '.join(conditions)}"
         path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
         spark.sql(sql).write.mode("overwrite").parquet(str(path))
-        self._put(source.relation, level, native.plain(pads.dataset(path, format="parquet").to_table()))
+        return native.plain(pads.dataset(path, format="parquet").to_table())
 
     def _keys(self, match: Match) -> pa.Table:
         """Distinct values of the provider's columns, old and new state both; NULLs only where they match."""
@@ -115,8 +127,8 @@ class Datasets:
         delta = self._inputs[provider.relation].delta
         if delta is not None:
             parts.append(delta.select(list(provider.columns)))
-        if provider.level != DELTA:
-            parts.append(self._tables[provider.relation, provider.level].select(list(provider.columns)))
+        if provider.level != DELTA and provider.relation in self._slices:
+            parts.append(self._slices[provider.relation].select(list(provider.columns)))
         if not parts:
             return pa.table({})
         keys = pa.concat_tables(parts).rename_columns([f"k{i}" for i in range(len(provider.columns))])
@@ -124,50 +136,94 @@ class Datasets:
 
     # -- registration -----------------------------------------------------------------------------
 
-    def _put(self, relation: str, level: int, data: pa.Table) -> None:
-        self._tables[relation, level] = data
-        self.rows_read += data.num_rows
-
-    def _name(self, relation: str, level: int) -> str:
-        """The Spark name of a dataset, written and registered when a statement first reads it."""
+    def _name(self, relation: str, what: str, data: Callable[[], pa.Table], flags: Sequence[str]) -> str:
+        """The quoted Spark name of a dataset, written and registered when a statement first reads it."""
+        name = f"__ivm_{self._tag}_{relation}_{what}"
         with self._lock:
-            if (relation, level) not in self._registered:
-                name = f"__ivm_{self._tag}_{relation}_{'whole' if level == WHOLE else level}"
-                data = self._tables[relation, level]
-                register(self._spark(), name, data, [*self._inputs[relation].columns, *([Column(WEIGHT, "int")] if level == DELTA else [])], self._scratch)
-                self._registered[relation, level] = name
-        return self._registered[relation, level]
+            if name not in self._registered:
+                columns = [*self._inputs[relation].columns, *(Column(f, "int") for f in flags)]
+                register(self._spark(), name, data(), columns, self._scratch)
+                self._registered[name] = relation
+        return ident(name)
+
+    def _flagged(self, relation: str) -> pa.Table:
+        """The rows of both states: those of the slice that did not change, and the delta's."""
+        source = self._inputs[relation]
+        delta = source.delta
+        assert delta is not None
+        rows = self._slices.get(relation, source.schema.empty_table())
+        names = source.schema.names
+        # The slice was read in one state; the delta's rows of that state are flagged below, so they leave it here.
+        there = delta.filter(pc.equal(delta[WEIGHT], 1 if source.base is State.NEW else -1)).select(names).cast(source.schema)
+        both = pa.concat_tables([_constant(rows, WEIGHT, 1), _constant(there, WEIGHT, -1)])
+        unchanged = native.consolidate(both, names) if rows.num_rows else both.slice(0, 0)
+        unchanged = unchanged.filter(pc.greater(unchanged[WEIGHT], 0)).select(names)
+        inserted, deleted = (delta.filter(pc.equal(delta[WEIGHT], w)).select(names).cast(source.schema) for w in (1, -1))
+        parts = [(unchanged, 1, 1), (inserted, 1, 0), (deleted, 0, 1)]
+        return pa.concat_tables([_constant(_constant(t, IN_NEW, n), IN_OLD, o) for t, n, o in parts])
 
     # -- Reads ------------------------------------------------------------------------------------
+
+    def changed(self, relation: str) -> bool:
+        return self._inputs[relation].delta is not None
+
+    def signed(self, leaf: Leaf, level: int) -> str | None:
+        relation = leaf.relation
+        if level == WHOLE and relation not in self._whole:
+            return None if self.changed(relation) else self._table(relation)
+        if not self.changed(relation):
+            return self._name(relation, "rows", lambda: self._slices[relation], [])
+        return self._name(relation, "both", lambda: self._flagged(relation), [IN_NEW, IN_OLD])
 
     def delta(self, leaf: Leaf) -> str:
         delta = self._inputs[leaf.relation].delta
         assert delta is not None, f"{leaf.relation} did not change"
-        self._tables.setdefault((leaf.relation, DELTA), delta)
-        return ident(self._name(leaf.relation, DELTA))
+        return self._name(leaf.relation, "delta", lambda: delta, [WEIGHT])
 
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
+        signed = self.signed(leaf, level)
         source = self._inputs[leaf.relation]
-        rows = ident(self._name(leaf.relation, level)) if (leaf.relation, level) in self._tables else table_ref(source.path, source.version)
-        if state in (State.SAME, source.base) or source.delta is None:
+        if signed is not None:
+            if not self.changed(leaf.relation):
+                return signed, False
+            flag = IN_OLD if state is State.OLD else IN_NEW
+            return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {signed} WHERE {ident(flag)} = 1)", False
+        rows = self._table(leaf.relation)
+        if state in (State.SAME, source.base):
             return rows, False
-        columns = columns_sql(leaf.columns)
-        sep = ", " if columns else ""
+        listed = [ident(c) for c in leaf.columns]
         sign = "" if state is State.NEW else "-"
-        return (
-            f"(SELECT {columns}{sep}CAST(1 AS int) AS {ident(WEIGHT)} FROM {rows}"
-            f" UNION ALL SELECT {columns}{sep}CAST({sign}{ident(WEIGHT)} AS int) AS {ident(WEIGHT)} FROM {self.delta(leaf)})"
-        ), True
+        one = ", ".join([*listed, f"CAST(1 AS int) AS {ident(WEIGHT)}"])
+        moved = ", ".join([*listed, f"CAST({sign}{ident(WEIGHT)} AS int) AS {ident(WEIGHT)}"])
+        return f"(SELECT {one} FROM {rows} UNION ALL SELECT {moved} FROM {self.delta(leaf)})", True
 
-    def stored(self, relation: str, level: int) -> str:
-        """The unit's own published rows, or those of the affected groups."""
+    def stored(self, relation: str) -> str:
+        """A unit's own published rows: all of them, or at least those of the affected groups."""
+        if relation in self._slices:
+            return self._name(relation, "stored", lambda: self._slices[relation], [])
+        return self._table(relation)
+
+    def _table(self, relation: str) -> str:
         source = self._inputs[relation]
-        return ident(self._name(relation, level)) if (relation, level) in self._tables else table_ref(source.path, source.version)
+        return table_ref(source.path, source.version)
 
     def close(self) -> None:
         """Forget the registered names."""
-        for name in self._registered.values():
+        for name in self._registered:
             self._spark().catalog.dropTempView(name)
+
+
+def _constant(rows: pa.Table, name: str, value: int) -> pa.Table:
+    return rows.append_column(name, pa.array([value], pa.int32()).take(pa.array([0] * rows.num_rows, pa.int8())))
+
+
+def _without(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    """Rows whose columns are not among the keys (as rows match or not by value, all copies go or stay together)."""
+    if len(columns) == 1:
+        return rows.filter(pc.invert(pc.is_in(rows[columns[0]], keys.column(0).combine_chunks())))
+    wanted = set(zip(*(c.to_pylist() for c in keys.columns), strict=True))
+    mine = zip(*(rows[c].to_pylist() for c in columns), strict=True)
+    return rows.filter(pa.array([values not in wanted for values in mine], pa.bool_()))
 
 
 def _distinct(keys: pa.Table) -> pa.Table:

@@ -7,7 +7,7 @@ gap is never an empty delta.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,17 +37,20 @@ class Source:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A source as it is now. `path` is its folder; `native` is empty if delta-rs may read it, else why not."""
+    """A source as it is now. `path` is its folder; `native` is empty if delta-rs may read it, else why not.
+
+    `schema` is Delta's own, in JSON.
+    """
 
     version: int
     table_id: str
     columns: tuple[Column, ...]
     path: str
     native: str
-    rows: int | None = field(compare=False, default=None)
+    schema: str
 
 
-def inspect(source: Source, spark: SparkSession | None, lane: str, count: bool = False) -> Snapshot:
+def inspect(source: Source, spark: SparkSession | None, lane: str) -> Snapshot:
     """Look at a source. Raises SourceError where it isn't a Delta table with a change feed.
 
     `spark` is needed for catalog identifiers and for tables that delta-rs can't open.
@@ -56,11 +59,11 @@ def inspect(source: Source, spark: SparkSession | None, lane: str, count: bool =
     if not is_path(path):
         path = _catalog_location(source, spark)
     if native.is_local(path):
-        return _inspect_native(source, native.local_path(path), lane, count)
+        return _inspect_native(source, native.local_path(path), lane)
     return _inspect_spark(source, path, spark)
 
 
-def _inspect_native(source: Source, path: str, lane: str, count: bool) -> Snapshot:
+def _inspect_native(source: Source, path: str, lane: str) -> Snapshot:
     if not Path(path).exists():
         raise SourceError(f"Source {source.name!r}: there is nothing at {path}.", "Check the path of the source.")
     try:
@@ -74,11 +77,11 @@ def _inspect_native(source: Source, path: str, lane: str, count: bool) -> Snapsh
         raise SourceError(f"Source {source.name!r}: {path} can't be opened ({error}).", "Check the table's log.") from error
     metadata = delta.metadata()
     _require_feed(source, metadata.configuration)
-    columns = columns_of(delta.schema().to_json())
+    schema = delta.schema().to_json()
+    columns = columns_of(schema)
     _require_key(source, columns)
     refused = "the Spark lane is set" if lane == "spark" else native.refusal(delta)
-    rows = native.rows(delta) if count and not refused else None
-    return Snapshot(delta.version(), str(metadata.id), columns, path, refused, rows)
+    return Snapshot(delta.version(), str(metadata.id), columns, path, refused, schema)
 
 
 def _inspect_spark(source: Source, path: str, spark: SparkSession | None) -> Snapshot:
@@ -97,7 +100,7 @@ def _inspect_spark(source: Source, path: str, spark: SparkSession | None) -> Sna
     _require_feed(source, detail["properties"] or {})
     columns = tuple(Column(f.name, f.dataType.simpleString()) for f in schema.fields)
     _require_key(source, columns)
-    return Snapshot(int(version["version"]), str(detail["id"]), columns, path, "not a local path")
+    return Snapshot(int(version["version"]), str(detail["id"]), columns, path, "not a local path", schema.json())
 
 
 def _catalog_location(source: Source, spark: SparkSession | None) -> str:

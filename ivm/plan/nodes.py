@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 #: Column names of ours inside deltas, traces and statements.
 WEIGHT = "__ivm_weight"
+IN_NEW = "__ivm_in_new"
+IN_OLD = "__ivm_in_old"
 EPOCH = "__ivm_epoch"
 COUNT = "__ivm_count"
 

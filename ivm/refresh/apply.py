@@ -18,7 +18,7 @@ from ivm.feed.deltas import TooLarge, source_delta
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident
-from ivm.plan.nodes import COUNT, WEIGHT, Column, Unit
+from ivm.plan.nodes import COUNT, WEIGHT, Column, Relation, Unit
 from ivm.planner.choose import Choice, choose
 from ivm.refresh.context import Context
 from ivm.refresh.full import FullBuild
@@ -46,7 +46,6 @@ class _Job:
     state: UnitState
     walked: list[tuple[Term, dict[str, int]]]
     group_levels: tuple[dict[str, int], ...] = ()
-    own_level: int = -1
     choice: Choice | None = None
 
 
@@ -60,6 +59,7 @@ class Apply:
         self.snapshots: dict[str, Snapshot] = context.snapshots()
         self.outcomes: dict[str, Outcome] = {}
         self.deltas: dict[str, pa.Table | None] = {}
+        self._source_rows: dict[str, int | None] = {}
         self._units = {u.name: u for c in context.compiled.values() for u in c.program.units}
         self._columns = self._needed_columns()
 
@@ -145,7 +145,11 @@ class Apply:
         if not jobs:
             return []
         requests = Requests()
-        inputs = {r: self._input(r, job) for job in jobs for r in (*job.unit.core.relations, job.unit.name)}
+        inputs: dict[str, Input] = {}
+        for job in jobs:
+            for relation in (*job.unit.core.relations, job.unit.name):
+                if relation not in inputs:
+                    inputs[relation] = self._input(relation, job)
         for job in jobs:
             facts = {r: self._facts(r) for r in (*job.unit.core.relations, job.unit.name)}
             changed = frozenset(r for r in job.unit.core.relations if inputs[r].delta is not None)
@@ -153,7 +157,7 @@ class Apply:
                 for term in delta_terms(branch, changed):
                     job.walked.append((term, walk_term(term, facts, requests)))
             if job.unit.reduce and not job.unit.reduce.linear:
-                job.group_levels, job.own_level = walk_groups(job.unit, job.walked, facts, requests)
+                job.group_levels, _ = walk_groups(job.unit, job.walked, facts, requests)
         spark = self.context.spark()
         datasets = Datasets(self.context.spark, self.context.layout.scratch(self.plan.epoch), f"{self.context.name}_{self.plan.epoch}_{number}", inputs)
         datasets.load(requests)
@@ -190,7 +194,7 @@ class Apply:
             )
             batch = self._batch(_row_changes(unit, result), job.state)
         else:
-            stored = datasets.stored(unit.name, job.own_level)
+            stored = datasets.stored(unit.name)
             batch = self._batch(self._collect(group_delta(unit, job.walked, job.group_levels, datasets, stored)), job.state)
         append_batch(
             self.context.layout.output_trace(unit.name, job.state.output_generation), batch, epoch, self.context.app(unit.name, f"output/{job.state.output_generation}")
@@ -303,12 +307,12 @@ class Apply:
     def _rows(self, relation: str) -> int | None:
         if relation not in self.snapshots:
             return self.manifest.units[relation].rows
-        snapshot = self.snapshots[relation]
-        return None if snapshot.native else native.rows(native.table(snapshot.path))
+        if relation not in self._source_rows:
+            snapshot = self.snapshots[relation]
+            self._source_rows[relation] = None if snapshot.native else native.rows(native.table(snapshot.path))
+        return self._source_rows[relation]
 
     def _facts(self, relation: str) -> Facts:
-        from ivm.plan.nodes import Relation
-
         if relation in self.snapshots:
             source = self.context.sources[relation]
             actual = {c.name.lower(): c.name for c in self.snapshots[relation].columns}
@@ -324,7 +328,8 @@ class Apply:
             snapshot = self.snapshots[relation]
             version = self.plan.sources[relation].version
             delta = self._delta(relation, job.state.cursors[relation])
-            schema = _schema_of(columns, snapshot)
+            schema = native.arrow_schema(snapshot.schema)
+            schema = pa.schema([schema.field(c.name) for c in columns])
             return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self._rows(relation))
         state = self.manifest.units[relation]
         public = state.public
@@ -334,11 +339,6 @@ class Apply:
         version = cursor.version if cursor is not None and cursor.version is not None else state.version
         schema = native.arrow_schema(state.schema)
         return Input(relation, columns, pa.schema([schema.field(c.name) for c in columns]), path, version, State.OLD, True, delta, state.rows)
-
-
-def _schema_of(columns: Sequence[Column], snapshot: Snapshot) -> pa.Schema:
-    schema = native.arrow_schema(native.table(snapshot.path).schema().to_json())
-    return pa.schema([schema.field(c.name) for c in columns])
 
 
 def _accumulator_batch(unit: Unit, result: pa.Table) -> pa.Table:

@@ -6,6 +6,7 @@ without Spark; tasks that only plan, check or publish start no JVM.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -73,6 +74,16 @@ def in_order(views: Mapping[str, View]) -> list[View]:
     return list(done.values())
 
 
+@functools.cache
+def compiler_fingerprint() -> str:
+    """A hash of the compiler's own text: programs that another compiler made are not reused."""
+    digest = hashlib.sha256(__version__.encode())
+    for package in ("plan", "sql", "rewrite"):
+        for file in sorted((Path(__file__).parent.parent / package).glob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Path) -> Compiled:
     """Compile a view over its relations, or read the kept program.
 
@@ -81,9 +92,9 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     """
     tables = {t.lower() for t, *_ in relation_tables(view.sql)}
     read = {n: r for n, r in relations.items() if n in tables}
-    facts = json.dumps([__version__, view.name, view.sql, {n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind] for n, r in sorted(read.items())}])
+    facts = json.dumps([view.name, view.sql, {n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind] for n, r in sorted(read.items())}])
     definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
-    kept = cache / f"{view.name}-{definition}.json"
+    kept = cache / f"{view.name}-{definition}-{compiler_fingerprint()}.json"
     if kept.exists():
         program = from_json(Program, kept.read_text())
     else:
@@ -95,6 +106,7 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
         partial = kept.with_suffix(".partial")
         partial.write_text(program_json(program))
         partial.rename(kept)
+    definition = hashlib.sha256(program_json(program).encode()).hexdigest()[:16] if program.units else definition
     if view.mode == "incremental" and not program.incremental:
         reasons = "; ".join(f"{r.reason} [{r.code}]" for r in program.refusals)
         raise RefusedError(

@@ -10,44 +10,89 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ivm.names import ident
-from ivm.plan.nodes import COUNT, WEIGHT, Core, Leaf, Post, Unit
+from ivm.plan.nodes import COUNT, IN_NEW, IN_OLD, WEIGHT, Branch, Core, Leaf, Post, Unit
 from ivm.rewrite.accumulators import accumulators, result_sql
 from ivm.rewrite.delta_join import State, Term
+from ivm.rewrite.slices import DELTA, WHOLE
 from ivm.sql.render import branch_sql, columns_sql, group_by, post_sql, reduce_sql
 
 OLD, NEW = "__ivm_old", "__ivm_new"
 
 
 class Reads(Protocol):
-    """How leaves are read in this epoch: the FROM item (no alias) of a relation's state."""
+    """How leaves are read in this epoch: a FROM item (no alias) for a leaf, given the level its walk found."""
+
+    def changed(self, relation: str) -> bool:
+        """Whether the relation's delta is not empty."""
+
+    def signed(self, leaf: Leaf, level: int) -> str | None:
+        """Rows of old and new state together, flagged IN_OLD and IN_NEW; None where only Spark can read them all.
+
+        Rows of a relation that did not change carry no flags: they are in both.
+        """
 
     def delta(self, leaf: Leaf) -> str:
-        """Rows with WEIGHT +1 or -1."""
+        """The relation's delta, with WEIGHT +1 or -1."""
 
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
-        """A slice (or the whole) in a state, and whether it carries weights."""
+        """The rows of one state, and whether they carry WEIGHT."""
 
 
-def term_sql(term: Term, levels: dict[str, int], reads: Reads, outputs: Sequence[str] | None = None) -> str:
-    """The weighted rows of one term; `outputs` keeps only some of the branch's columns."""
+#: One way to read a branch's delta: its terms, each with the level of every leaf but the delta's own.
+Walked = Sequence[tuple[Term, dict[str, int]]]
+
+
+def branch_deltas(walked: Walked, reads: Reads, outputs: Sequence[str] | None = None) -> str:
+    """The core's delta, not consolidated: weighted rows; `outputs` keeps only some of the core's columns."""
+    parts: list[str] = []
+    for branch in dict.fromkeys(term.branch for term, _ in walked):
+        mine = [(t, levels) for t, levels in walked if t.branch is branch]
+        signed = signed_sql(_kept(branch, outputs), mine, reads)
+        parts += [signed] if signed else [term_sql(t, _kept(branch, outputs), levels, reads) for t, levels in mine]
+    return "\nUNION ALL\n".join(parts)
+
+
+def _kept(branch: Branch, outputs: Sequence[str] | None) -> Branch:
+    if outputs is None:
+        return branch
+    return Branch(branch.leaves, branch.predicates, tuple(o for o in branch.outputs if o.name in outputs), branch.edges)
+
+
+def signed_sql(branch: Branch, walked: Walked, reads: Reads) -> str | None:
+    r"""All terms of a branch in one join over the rows of both states, or None where a leaf can't be read so.
+
+        d(R1 x..x Rk)  =  sum over the tuples of  (all rows are in the new state) - (all rows are in the old state)
+
+    Tuples of unchanged rows count 1 - 1 = 0, so it is enough that every tuple with a changed row is among those
+    read, which the walks' slices guarantee. One join costs Spark far less than one for each changed leaf.
+    """
+    items: dict[str, str] = {}
+    flagged: list[str] = []
+    for leaf in branch.leaves:
+        levels = [level[leaf.alias] for _, level in walked if leaf.alias in level]
+        item = reads.signed(leaf, WHOLE if WHOLE in levels else max(levels, default=DELTA))
+        if item is None:
+            return None
+        items[leaf.alias] = item
+        if reads.changed(leaf.relation):
+            flagged.append(ident(leaf.alias))
+    new = " * ".join(f"{a}.{ident(IN_NEW)}" for a in flagged)
+    old = " * ".join(f"{a}.{ident(IN_OLD)}" for a in flagged)
+    return branch_sql(branch, lambda leaf: items[leaf.alias], [f"{new} - {old} AS {ident(WEIGHT)}"], [f"({new} <> {old})"])
+
+
+def term_sql(term: Term, branch: Branch, levels: dict[str, int], reads: Reads) -> str:
+    """The weighted rows of one term of the telescoping sum."""
     items: dict[str, str] = {}
     weights: list[str] = []
-    for leaf, state in zip(term.branch.leaves, term.states, strict=True):
+    for leaf, state in zip(branch.leaves, term.states, strict=True):
         if state is State.DELTA:
             items[leaf.alias], weighted = reads.delta(leaf), True
         else:
             items[leaf.alias], weighted = reads.state(leaf, levels[leaf.alias], state)
         if weighted:
             weights.append(f"{ident(leaf.alias)}.{ident(WEIGHT)}")
-    branch = term.branch
-    if outputs is not None:
-        branch = type(branch)(branch.leaves, branch.predicates, tuple(o for o in branch.outputs if o.name in outputs), branch.edges)
     return branch_sql(branch, lambda leaf: items[leaf.alias], [f"{' * '.join(weights)} AS {ident(WEIGHT)}"])
-
-
-def terms_sql(walked: Sequence[tuple[Term, dict[str, int]]], reads: Reads, outputs: Sequence[str] | None = None) -> str:
-    """The core's delta: the sum of its terms, not consolidated."""
-    return "\nUNION ALL\n".join(term_sql(t, levels, reads, outputs) for t, levels in walked)
 
 
 def consolidated(rows: str, columns: Sequence[str]) -> str:
@@ -55,9 +100,9 @@ def consolidated(rows: str, columns: Sequence[str]) -> str:
     return f"SELECT {columns_sql(columns)}, CAST(SUM({ident(WEIGHT)}) AS bigint) AS {ident(WEIGHT)}\nFROM ({rows}) AS `__ivm_rows`{group_by(columns)}\nHAVING SUM({ident(WEIGHT)}) <> 0"
 
 
-def linear_delta(unit: Unit, walked: Sequence[tuple[Term, dict[str, int]]], reads: Reads) -> str:
+def linear_delta(unit: Unit, walked: Walked, reads: Reads) -> str:
     """Output delta of a unit without reduce: (columns, WEIGHT), consolidated."""
-    return consolidated(terms_sql(walked, reads), [c.name for c in unit.columns])
+    return consolidated(branch_deltas(walked, reads), [c.name for c in unit.columns])
 
 
 def accumulate(unit: Unit, rows: str, weighted: bool) -> str:
@@ -95,7 +140,7 @@ def final_rows(unit: Unit, groups: str) -> str:
     return post_sql(unit.post, f"SELECT {', '.join([*keys, *_finals(unit, '', None)])}\nFROM ({groups}) AS `__ivm_groups`")
 
 
-def accumulated_delta(unit: Unit, walked: Sequence[tuple[Term, dict[str, int]]], reads: Reads, trace: str) -> str:
+def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str) -> str:
     """One row an affected group: keys, `d_`-prefixed accumulator deltas, and the old and new output row.
 
     Old and new outputs are columns `__ivm_old_<i>` and `__ivm_new_<i>` behind a flag `__ivm_old`, `__ivm_new` that
@@ -110,7 +155,7 @@ def accumulated_delta(unit: Unit, walked: Sequence[tuple[Term, dict[str, int]]],
     group_keys = [f"d.{ident(k)} AS {ident(k)}" for k in keys]
     changed = " OR ".join(f"d.{ident(n)} <> 0" for n in names)
     groups = (
-        f"SELECT {', '.join([*group_keys, *deltas, *olds])}\nFROM ({accumulate(unit, terms_sql(walked, reads), True)}) AS d\n"
+        f"SELECT {', '.join([*group_keys, *deltas, *olds])}\nFROM ({accumulate(unit, branch_deltas(walked, reads), True)}) AS d\n"
         f"LEFT JOIN ({accumulated(unit, trace)}) AS o ON {on}\nWHERE {changed}"
     )
     carried = [*keys, *("d_" + n for n in names), *("o_" + n for n in names)]
@@ -136,7 +181,7 @@ def _with_outputs(unit: Unit, post: Post, rows: str, carried: Sequence[str], sid
 
 def group_delta(
     unit: Unit,
-    walked: Sequence[tuple[Term, dict[str, int]]],
+    walked: Walked,
     levels: Sequence[dict[str, int]],
     reads: Reads,
     stored: str,
@@ -148,7 +193,7 @@ def group_delta(
     assert unit.reduce is not None and unit.post is not None
     keys = [k.name for k in unit.reduce.keys]
     columns = [c.name for c in unit.columns]
-    affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({terms_sql(walked, reads, keys)}) AS `__ivm_terms`"
+    affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({branch_deltas(walked, reads, keys)}) AS `__ivm_terms`"
     core = new_core(unit.core, levels, reads)
     on_new = " AND ".join(f"c.{ident(k)} <=> k.{ident(k)}" for k in keys)
     restricted = f"SELECT c.*\nFROM ({core}) AS c\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_new}"

@@ -107,12 +107,22 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
 
 def _edges(block: Block, relations: dict[str, Relation]) -> Iterable[Edge]:
     of = dict(block.leaves)
-    for pred in block.preds:
-        if not isinstance(pred, exp.EQ):
-            continue
-        left, right = pred.left.unnest(), pred.right.unnest()
+    for equality in dict.fromkeys(e for p in block.preds for e in _implied(p)):
+        left, right = equality.left.unnest(), equality.right.unnest()
         if isinstance(left, exp.Column) and isinstance(right, exp.Column) and left.table != right.table:
             types = {relations[of[c.table]].type_of(c.name) for c in (left, right)}
             if len(types) == 1:
                 yield Edge((left.table, left.name), (right.table, right.name))
 
+
+def _implied(pred: exp.Expression) -> list[exp.EQ]:
+    """The equalities that hold wherever the predicate does: its conjuncts, or those common to all alternatives of an OR."""
+    pred = pred.unnest()
+    if isinstance(pred, exp.EQ):
+        return [pred]
+    if isinstance(pred, exp.And):
+        return [*_implied(pred.left), *_implied(pred.right)]
+    if isinstance(pred, exp.Or):
+        right = _implied(pred.right)
+        return [e for e in _implied(pred.left) if e in right]
+    return []

@@ -6,10 +6,13 @@ the statement that sqlglot understood means to Spark what the user wrote; else t
 
 from __future__ import annotations
 
+import itertools
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
+from sqlglot.tokens import TokenType
 
 from ivm.errors import ViewError
 from ivm.names import ident
@@ -137,8 +140,21 @@ def _check_round_trip(tree: exp.Expression, spliced: str, nulls: dict[str, str],
         if join.args.get("kind") == "CROSS" and "pivots" not in join.args:
             join.set("kind", None)
     again = copy.sql(dialect="spark", comments=False)
-    if not analyzer.same(spliced, splice(again, nulls)):
+    if not analyzer.same(_spelled_casts(spliced), splice(again, nulls)):
         raise Unsupported("round_trip", "after parsing it reads: " + again[:200])
+
+
+def _spelled_casts(sql: str) -> str:
+    """Spell typed literals as sqlglot does, which reads them as casts of the same meaning.
+
+    >>> _spelled_casts("a > date '2024-01-01'")
+    "a > CAST('2024-01-01' AS DATE)"
+    """
+    tokens = sqlglot.tokenize(sql, read="spark")
+    for word, text in reversed(list(itertools.pairwise(tokens))):
+        if word.text.upper() in ("DATE", "TIMESTAMP") and text.token_type is TokenType.STRING:
+            sql = f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"
+    return sql
 
 
 def _qualified(tree: exp.Expression, relations: dict[str, Relation]) -> exp.Expression:
