@@ -121,7 +121,8 @@ class Pipeline:
     def _compile(self) -> None:
         self.context.compile(self.context.snapshots())
 
-    def _known(self, view: str) -> str:
+    def known(self, view: str) -> str:
+        """The view's name as it is kept (lower case). Raises ConfigError for an unknown one."""
         if view.lower() not in self.context.views:
             raise ConfigError(
                 f"Pipeline {self.name!r} has no view {view!r}.", f"There are: {', '.join(sorted(v.name for v in self.context.views.values())) or 'none'}."
@@ -136,7 +137,7 @@ class Pipeline:
         A view that fails is reported and doesn't stop the others. Raises GateError where an expectation fails (then
         nothing is published) and ConcurrentRefreshError where another refresh is running.
         """
-        return self._run([self._known(v) for v in views] if views is not None else None, frozenset(), progress)
+        return self._run([self.known(v) for v in views] if views is not None else None, frozenset(), progress)
 
     def backfill(self, view: str, where: str | None = None, progress: Progress | None = None) -> Report:
         """Rebuild a view from its sources; with `where` (over the view's columns) only that slice may change.
@@ -145,7 +146,7 @@ class Pipeline:
         """
         from ivm.refresh.backfill import backfill_slice
 
-        name = self._known(view)
+        name = self.known(view)
         if where is None:
             return self._run([name], frozenset({name}), progress)
         from ivm.refresh.backfill import backfill_slice
@@ -158,7 +159,7 @@ class Pipeline:
         """What a refresh would do now; nothing is written. None where nothing changed."""
         from ivm.refresh.plan import plan_epoch
 
-        return plan_epoch(self.context, [self._known(v) for v in views] if views is not None else None)
+        return plan_epoch(self.context, [self.known(v) for v in views] if views is not None else None)
 
     def _gate(self) -> Gate:
         from ivm.quality.gate import run_gate
@@ -199,7 +200,7 @@ class Pipeline:
 
     def read(self, view: str, epoch: int | None = None) -> DataFrame:
         """The view's rows as of the last committed epoch, or of an earlier one: exactly the view's columns."""
-        name = self._known(view)
+        name = self.known(view)
         manifest = self.context.log.manifest(epoch)
         if epoch is None:
             state = committed_or_raise(self.context, name)
@@ -211,13 +212,13 @@ class Pipeline:
 
     def explain(self, view: str) -> Explanation:
         """The incremental program, its strategy, each refusal with its reason and its mend. Print it, or take .to_dict()."""
-        name = self._known(view)
+        name = self.known(view)
         self._compile()
         return explain_view(self.context, name)
 
     def verify(self, view: str) -> Verification:
         """Compare the published view, as a bag, with Spark's own result of its SQL at the same source versions."""
-        name = self._known(view)
+        name = self.known(view)
         self._compile()
         return verify_view(self.context, name)
 

@@ -297,10 +297,3 @@ def copies_left(target: DeltaTable, changes: pa.Table, columns: Sequence[str], n
         )
     return counts.cast(pa.schema([*(changes.schema.field(c) for c in columns), pa.field(name, pa.int64())]))
 
-
-def delete_where(path: str, predicate: str) -> None:
-    """Delete rows by a predicate of ours (an epoch number, never user input)."""
-    if exists(path):
-        table(path).delete(predicate)
-
-

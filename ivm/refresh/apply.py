@@ -119,7 +119,8 @@ class Apply:
                 full.append((view, unit, "cost", prepared.choice.reason))
             else:
                 jobs.append(prepared)
-        full += self._run_incremental(number, jobs)
+        for i, group in enumerate(_by_cursors(jobs)):
+            full += self._run_incremental(f"{number}_{i}", group)
         for view, unit, code, reason in full:
             self._run_full(view, unit, code, reason)
 
@@ -140,7 +141,7 @@ class Apply:
         strict = self.context.views[view].mode == "incremental"
         return _Job(unit, view, state, [], choice=choose(rows, sizes, strict))
 
-    def _run_incremental(self, number: int, jobs: list[_Job]) -> list[tuple[str, str, str, str]]:
+    def _run_incremental(self, tag: str, jobs: list[_Job]) -> list[tuple[str, str, str, str]]:
         """Run the wave's jobs over shared slices; returns those that must be done in full after all."""
         if not jobs:
             return []
@@ -159,7 +160,7 @@ class Apply:
             if job.unit.reduce and not job.unit.reduce.linear:
                 job.group_levels, _ = walk_groups(job.unit, job.walked, facts, requests)
         spark = self.context.spark()
-        datasets = Datasets(self.context.spark, self.context.layout.scratch(self.plan.epoch), f"{self.context.name}_{self.plan.epoch}_{number}", inputs)
+        datasets = Datasets(self.context.spark, self.context.layout.scratch(self.plan.epoch), f"{self.context.name}_{self.plan.epoch}_{tag}", inputs)
         datasets.load(requests)
         refused: list[tuple[str, str, str, str]] = []
 
@@ -339,6 +340,21 @@ class Apply:
         version = cursor.version if cursor is not None and cursor.version is not None else state.version
         schema = native.arrow_schema(state.schema)
         return Input(relation, columns, pa.schema([schema.field(c.name) for c in columns]), path, version, State.OLD, True, delta, state.rows)
+
+
+def _by_cursors(jobs: Sequence[_Job]) -> list[list[_Job]]:
+    """Jobs that can share deltas and slices: those that have read each common relation equally far."""
+    groups: list[tuple[dict[str, Cursor], list[_Job]]] = []
+    for job in jobs:
+        cursors = job.state.cursors
+        for known, members in groups:
+            if all(known.get(r, c) == c for r, c in cursors.items()):
+                known.update(cursors)
+                members.append(job)
+                break
+        else:
+            groups.append((dict(cursors), [job]))
+    return [members for _, members in groups]
 
 
 def _accumulator_batch(unit: Unit, result: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ from typing import Any
 from ivm.errors import GateError, StateError
 from ivm.refresh.apply import Apply
 from ivm.refresh.context import Context
-from ivm.refresh.plan import UNCHANGED, plan_epoch, quarantine_note, write_plan
+from ivm.refresh.plan import INCREMENTAL, UNCHANGED, plan_epoch, quarantine_note, write_plan
 from ivm.refresh.publish import publish_epoch
 from ivm.refresh.records import EpochPlan, Manifest, Outcome
 from ivm.trace.store import drop_epoch
@@ -75,16 +75,21 @@ def step_plan(context: Context, views: Iterable[str] | None = None, rebuild: fro
 
 def _still_valid(context: Context, plan: EpochPlan) -> bool:
     compiled = context.compile(context.snapshots())
+    if any(t.code == "backfill" and t.strategy == INCREMENTAL for t in plan.tasks.values()):
+        return False  # a slice is rebuilt in one go or not at all
     return all(name in compiled and compiled[name].definition == task.definition for name, task in plan.tasks.items())
 
 
 def abandon(context: Context, plan: EpochPlan) -> None:
     """Drop what an epoch wrote. It was not published, so nobody has seen it."""
-    for outcome in context.log.outcomes(plan.epoch).values():
-        if outcome.state is not None:
-            drop_epoch(context.layout.output_trace(outcome.unit, outcome.state.output_generation), plan.epoch)
-            drop_epoch(context.layout.accumulator_trace(outcome.unit, outcome.state.generation), plan.epoch)
-        context.layout.drop(context.layout.staging(outcome.unit, plan.epoch))
+    outcomes = context.log.outcomes(plan.epoch)
+    # A batch may have been appended before its outcome was recorded: look into every trace it can be in.
+    states = [(u, s) for u, s in context.log.manifest().units.items()] + [(o.unit, o.state) for o in outcomes.values() if o.state is not None]
+    for unit, state in states:
+        drop_epoch(context.layout.output_trace(unit, state.output_generation), plan.epoch)
+        drop_epoch(context.layout.accumulator_trace(unit, state.generation), plan.epoch)
+    for unit in outcomes:
+        context.layout.drop(context.layout.staging(unit, plan.epoch))
     context.layout.drop(context.layout.scratch(plan.epoch))
     context.log.record(plan.epoch, "abandoned")
 

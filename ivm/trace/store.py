@@ -88,4 +88,5 @@ def read_batches(path: str, columns: Sequence[str], after: int, upto: int, schem
 
 def drop_epoch(path: str, epoch: int) -> None:
     """Remove an abandoned epoch's batch from a trace."""
-    native.delete_where(path, f"{native_ident(EPOCH)} = {epoch}")
+    if native.exists(path) and native.read(native.table(path), [EPOCH], f"{native_ident(EPOCH)} = {epoch} LIMIT 1").num_rows:
+        native.table(path).delete(f"{EPOCH} = {epoch}")

@@ -1,0 +1,14 @@
+"""Every folder with a pipeline.yml below $IVM_PIPELINES (default: pipelines/ beside dags/) becomes DAGs."""
+
+import os
+from pathlib import Path
+
+from airflow.sdk import DAG  # noqa: F401 - the DAG processor only reads files that name it
+
+from ivm.orchestration.factory import build_dags
+
+_ROOT = Path(os.environ.get("IVM_PIPELINES", Path(__file__).resolve().parent.parent / "pipelines"))
+
+for _file in sorted(_ROOT.glob("*/pipeline.yml")):
+    for _dag in build_dags(_file.parent):
+        globals()[_dag.dag_id] = _dag

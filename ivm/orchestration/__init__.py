@@ -1,0 +1,1 @@
+"""Airflow: pipeline folders as DAGs. The only package that imports airflow."""

@@ -1,0 +1,143 @@
+"""A pipeline folder to its DAGs: refresh, backfill, maintenance. Thin: what a task does is in `tasks`.
+
+Built from the folder's files alone, so that the DAG processor imports no Spark, no delta-rs and no compiler.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Asset, Param, get_current_context, task
+
+from ivm.config import PipelineConfig, load_folder
+
+#: The visible tasks of a refresh, in order.
+REFRESH_TASKS = ("plan", "apply", "check", "publish", "compact")
+#: Steps may be run again at any time (see ivm.refresh.run), so every task is retried.
+RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
+
+
+def build_dags(folder: Path) -> list[DAG]:
+    """The DAGs of one pipeline folder. Raises ConfigError where its files are not right."""
+    config = load_folder(folder)
+    return [refresh_dag(config), backfill_dag(config), maintenance_dag(config)]
+
+
+def output_assets(config: PipelineConfig) -> list[Asset]:
+    """An Asset for each view's table; other DAGs can be scheduled on them."""
+    return [Asset(name=f"{config.name}.{v.name}", uri=_uri(config.root, v.name)) for v in config.views]
+
+
+def _uri(root: str, view: str) -> str:
+    return f"{root}/{view}" if "://" in root else f"file://{root}/{view}"
+
+
+def refresh_dag(config: PipelineConfig) -> DAG:
+    """plan -> apply -> check -> publish -> compact; all are skipped where plan finds that nothing changed."""
+    folder = str(config.folder)
+    with DAG(
+        f"ivm_{config.name}",
+        schedule=config.schedule,
+        catchup=False,
+        max_active_runs=1,
+        default_args=RETRIES,
+        tags=["ivm", config.name],
+        doc_md=f"Keeps the views of pipeline **{config.name}** up to date by applying only what changed.",
+    ) as dag:
+
+        @task
+        def plan() -> dict[str, Any]:
+            from ivm.orchestration.tasks import plan_task
+
+            return plan_task(folder)
+
+        @task
+        def apply() -> dict[str, Any]:
+            from ivm.orchestration.tasks import apply_task
+
+            return apply_task(folder)
+
+        @task
+        def check() -> dict[str, Any]:
+            from ivm.orchestration.tasks import check_task
+
+            return check_task(folder)
+
+        @task(outlets=output_assets(config))
+        def publish(applied: dict[str, Any]) -> dict[str, Any]:
+            from ivm.orchestration.tasks import publish_task
+
+            return publish_task(folder, applied.get("errors", {}))
+
+        @task
+        def compact() -> dict[str, Any]:
+            from ivm.orchestration.tasks import compact_task
+
+            return compact_task(folder, due_every=10)
+
+        applied = apply()
+        plan() >> applied >> check() >> publish(applied) >> compact()
+    return dag
+
+
+def backfill_dag(config: PipelineConfig) -> DAG:
+    """Rebuild a view, or a slice of it, by hand; the parameters are validated before anything is computed."""
+    folder = str(config.folder)
+    names = [v.name for v in config.views]
+    with DAG(
+        f"ivm_{config.name}_backfill",
+        schedule=None,
+        catchup=False,
+        max_active_runs=1,
+        default_args=RETRIES,
+        tags=["ivm", config.name],
+        params={
+            "view": Param(names[0] if names else None, type="string", enum=names, description="The view to rebuild."),
+            "where": Param(None, type=["null", "string"], minLength=1, maxLength=2000, description="Only this slice: a condition over the view's columns (its group keys)."),
+        },
+    ) as dag:
+
+        @task
+        def validate() -> dict[str, Any]:
+            from ivm.orchestration.tasks import validate_backfill_task
+
+            return validate_backfill_task(folder, dict(get_current_context()["params"]))
+
+        @task(outlets=output_assets(config))
+        def backfill() -> dict[str, Any]:
+            from ivm.orchestration.tasks import backfill_task
+
+            return backfill_task(folder, dict(get_current_context()["params"]))
+
+        @task
+        def verify() -> dict[str, Any]:
+            from ivm.orchestration.tasks import verify_task
+
+            return verify_task(folder, str(get_current_context()["params"]["view"]))
+
+        validate() >> backfill() >> verify()
+    return dag
+
+
+def maintenance_dag(config: PipelineConfig) -> DAG:
+    """Compact traces and rewrite small files once a day, where the pipeline has a schedule at all."""
+    folder = str(config.folder)
+    with DAG(
+        f"ivm_{config.name}_maintenance",
+        schedule="@daily" if config.schedule else None,
+        catchup=False,
+        max_active_runs=1,
+        default_args=RETRIES,
+        tags=["ivm", config.name],
+    ) as dag:
+
+        @task
+        def compact() -> dict[str, Any]:
+            from ivm.orchestration.tasks import compact_task
+
+            return compact_task(folder)
+
+        compact()
+    return dag

@@ -1,0 +1,114 @@
+"""The processes of the embedded default: one Spark Connect server that all tasks share, and Airflow standalone.
+
+Both listen on loopback only, and are ended by the process id they were started with.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ivm.errors import IvmError
+from ivm.session import DELTA_CONF, LOCAL_CONF, delta_jars
+
+HOST = "127.0.0.1"
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind((HOST, 0))
+        return int(s.getsockname()[1])
+
+
+@dataclass
+class Service:
+    """A started process with its log file."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def stop(self) -> None:
+        """End the process and all it started."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+
+def _start(name: str, command: list[str], env: dict[str, str], log: Path) -> Service:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=env, start_new_session=True)
+    return Service(name, process, log)
+
+
+def _await_port(service: Service, port: int, seconds: int) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if service.process.poll() is not None:
+            break
+        with socket.socket() as s:
+            s.settimeout(1)
+            if s.connect_ex((HOST, port)) == 0:
+                return
+        time.sleep(0.2)
+    tail = "\n".join(service.log.read_text(errors="replace").splitlines()[-5:])
+    raise IvmError(f"{service.name} did not start on port {port} within {seconds} s.", f"The end of {service.log}:\n{tail}")
+
+
+def start_connect_server(port: int, log: Path) -> Service:
+    """A Spark Connect server with Delta on loopback; clients use sc://127.0.0.1:port."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    conf = {**DELTA_CONF, **LOCAL_CONF, "spark.jars": ",".join(delta_jars()), "spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": HOST}
+    conf["spark.sql.warehouse.dir"] = str(log.parent / "warehouse")
+    options = [o for k, v in conf.items() for o in ("--conf", f"{k}={v}")]
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[*]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", *options, "spark-internal"]
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
+    service = _start("Spark Connect", command, env, log)
+    _await_port(service, port, 90)
+    return service
+
+
+def airflow_environment(home: Path, dags: Path, port: int, extra: dict[str, str]) -> dict[str, str]:
+    """Airflow standalone on SQLite with LocalExecutor, on a port of its own."""
+    url = f"http://{HOST}:{port}"
+    settings = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        # With a port other than 8080 the tasks must be told where the execution API is, or they fail without a word.
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__HOST": HOST,
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "GX_ANALYTICS_ENABLED": "false",
+    }
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, **settings, **extra, "PATH": path}
+
+
+def start_airflow(env: dict[str, str], log: Path) -> Service:
+    """`airflow standalone`; up when its API answers."""
+    service = _start("Airflow", [str(Path(sys.executable).with_name("airflow")), "standalone"], env, log)
+    _await_port(service, int(env["AIRFLOW__API__PORT"]), 120)
+    return service

@@ -1,0 +1,155 @@
+"""What each Airflow task does: open the pipeline, run one step of the protocol, say what happened.
+
+Tasks share nothing but the epoch log, so any of them may be retried, or run on another worker. An error that a
+retry can't mend (a failed gate, a bad parameter, a refused view) fails the task at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from airflow.exceptions import AirflowFailException, AirflowSkipException
+
+from ivm.errors import ConcurrentRefreshError, IvmError
+
+
+def _step(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Turn errors that are final into failures without retry; add the step's own seconds to its result."""
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        started = time.perf_counter()
+        try:
+            result = function(*args, **kwargs)
+        except ConcurrentRefreshError:
+            raise
+        except IvmError as error:
+            raise AirflowFailException(str(error)) from error
+        return {**result, "seconds": round(time.perf_counter() - started, 3)}
+
+    return run
+
+
+def _pipeline(folder: str) -> Any:
+    from ivm.pipeline import Pipeline
+
+    return Pipeline.load(folder)
+
+
+def _open_plan(context: Any) -> Any:
+    epoch = context.log.open_epoch()
+    if epoch is None:
+        raise AirflowSkipException("no epoch is open")
+    return context.log.plan(epoch)
+
+
+@_step
+def plan_task(folder: str) -> dict[str, Any]:
+    """Freeze the versions and decide; skip the rest of the run where nothing changed."""
+    from ivm.refresh.run import step_plan
+
+    pipe = _pipeline(folder)
+    with pipe.context.exclusive():
+        plan = step_plan(pipe.context)
+    if plan is None:
+        raise AirflowSkipException("nothing changed")
+    for name, task in plan.tasks.items():
+        print(f"{name}: {task.strategy}, {task.reason}")
+    return {"epoch": plan.epoch, "note": plan.note}
+
+
+@_step
+def apply_task(folder: str) -> dict[str, Any]:
+    """Compute the deltas; a view that fails is named in `errors` and doesn't stop the others."""
+    from ivm.refresh.run import step_apply, view_reports
+
+    pipe = _pipeline(folder)
+    with pipe.context.exclusive():
+        plan = _open_plan(pipe.context)
+        outcomes = step_apply(pipe.context, plan)
+    reports = view_reports(pipe.context, plan, outcomes, plan.tasks)
+    for report in reports.values():
+        print(f"{report.view}: {report.strategy}, {report.rows_in} rows in, {report.rows_out} out, {report.seconds} s. {report.error or report.reason}")
+    return {"epoch": plan.epoch, "views": {n: asdict(r) for n, r in reports.items()}, "errors": {n: r.error for n, r in reports.items() if r.error}}
+
+
+@_step
+def check_task(folder: str) -> dict[str, Any]:
+    """Run the expectations; a failed one quarantines the epoch and fails the run."""
+    from ivm.quality.docs import build_docs
+    from ivm.quality.gate import run_gate
+    from ivm.quality.results import load
+    from ivm.refresh.run import step_check
+
+    pipe = _pipeline(folder)
+    checks = pipe.context.layout.checks
+    with pipe.context.exclusive():
+        plan = _open_plan(pipe.context)
+        try:
+            step_check(pipe.context, plan, pipe.context.log.outcomes(plan.epoch), run_gate)
+        finally:
+            index = build_docs(load(checks), Path(checks) / "docs", pipe.name)
+            print(f"Data Docs: {index}")
+    return {"epoch": plan.epoch, "checks": len(load(checks, 1))}
+
+
+@_step
+def publish_task(folder: str, errors: Mapping[str, str]) -> dict[str, Any]:
+    """Merge and commit; then fail where a view failed in apply, so that nobody takes the run for complete."""
+    from ivm.refresh.run import step_publish
+
+    pipe = _pipeline(folder)
+    with pipe.context.exclusive():
+        plan = _open_plan(pipe.context)
+        manifest = step_publish(pipe.context, plan, pipe.context.log.outcomes(plan.epoch))
+    if errors:
+        raise AirflowFailException("published, but these views failed: " + "; ".join(f"{n}: {e}" for n, e in errors.items()))
+    return {"epoch": manifest.epoch, "versions": {n: s.version for n, s in manifest.units.items() if s.public}}
+
+
+@_step
+def compact_task(folder: str, due_every: int = 1) -> dict[str, Any]:
+    """Compact, in every `due_every`-th epoch; in the others there is too little to gain."""
+    pipe = _pipeline(folder)
+    epoch = pipe.context.log.manifest().epoch
+    if epoch % due_every:
+        raise AirflowSkipException(f"compaction is due in epoch {epoch - epoch % due_every + due_every}")
+    done = pipe.compact()
+    return {"epoch": epoch, "tables": len(done), "files": [sum(c.files_before for c in done), sum(c.files_after for c in done)]}
+
+
+@_step
+def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse parameters that are out of range before anything is computed."""
+    from ivm.refresh.backfill import check_condition
+
+    pipe = _pipeline(folder)
+    view = pipe.known(str(params["view"]))
+    if params.get("where") is not None:
+        pipe.context.compile(pipe.context.snapshots())
+        check_condition(pipe.context, view, str(params["where"]))
+    return {"view": view}
+
+
+@_step
+def backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Rebuild the view or the slice, through the same check and publish as a refresh."""
+    report = _pipeline(folder).backfill(str(params["view"]), params.get("where"))
+    if not report.ok:
+        raise AirflowFailException("; ".join(v.error for v in report.views.values() if v.error))
+    return {"epoch": report.epoch, "views": {n: asdict(r) for n, r in report.views.items()}}
+
+
+@_step
+def verify_task(folder: str, view: str) -> dict[str, Any]:
+    """Compare the view with a full recompute; fail where it differs."""
+    result = _pipeline(folder).verify(view)
+    print(result)
+    if not result:
+        raise AirflowFailException(str(result))
+    return {"view": view, "rows": result.rows}

@@ -1,0 +1,123 @@
+"""Rebuild a slice of a view: recompute the rows that satisfy a condition, publish what differs as an epoch of its own.
+
+The slice is recomputed at the versions the view has read, so it needs no change in a source: it repairs. For a view
+with accumulators the condition may name group keys only, and the groups' accumulators are rebuilt with the rows.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from ivm.errors import ConfigError, StateError
+from ivm.feed.datasets import register
+from ivm.lake import native
+from ivm.names import ident, table_ref
+from ivm.plan.nodes import COUNT, WEIGHT, Leaf, Unit
+from ivm.refresh.context import Context
+from ivm.refresh.plan import INCREMENTAL, write_plan
+from ivm.refresh.records import EpochPlan, Outcome, UnitState, ViewTask
+from ivm.refresh.run import Gate, Report, committed_or_raise, step_check, step_publish, view_reports
+from ivm.refresh.verify import recompute_sql
+from ivm.rewrite.accumulators import accumulator_columns, accumulators
+from ivm.rewrite.statements import accumulate, accumulated, consolidated
+from ivm.session import SparkAnalyzer, error_text
+from ivm.sql.render import LeafSql, columns_sql, core_sql, typed_nulls
+from ivm.trace.store import append_batch
+
+
+def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Report:
+    """Raises ConfigError for a condition that isn't one over the view's columns (group keys), StateError before the first refresh."""
+    started = time.perf_counter()
+    state = committed_or_raise(context, view)
+    if context.log.open_epoch() is not None:
+        raise StateError("An epoch is open: an earlier refresh did not end.", "Run a refresh first, then the backfill.")
+    compiled = context.compiled[view]
+    check_condition(context, view, where)
+    manifest = context.log.manifest()
+    task = ViewTask(INCREMENTAL, "backfill", f"the slice {where} was rebuilt", compiled.definition)
+    plan = EpochPlan(context.log.next_epoch(), manifest.sources, {view: task})
+    write_plan(context, plan)
+    names = [c.name for c in compiled.program.columns]
+    published = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(view, True), state.version)} WHERE {where}"
+    fresh = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed` WHERE {where}"
+    rows = native.plain(context.spark().sql(consolidated(f"{fresh}\nUNION ALL\n{published}", names)).toArrow())
+    batch = rows.cast(pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
+    unit = compiled.program.units[-1] if compiled.program.units else None
+    if unit is not None and unit.reduce is not None and unit.reduce.linear:
+        _rebuild_accumulators(context, unit, state, where, plan.epoch)
+    append_batch(context.layout.output_trace(view, state.output_generation), batch, plan.epoch, context.app(view, f"output/{state.output_generation}"))
+    after = replace(state, epoch=plan.epoch if batch.num_rows else state.epoch)
+    outcome = Outcome(view, view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", after, rows_out=batch.num_rows, seconds=time.perf_counter() - started)
+    context.log.record_outcome(plan.epoch, outcome)
+    outcomes = {view: outcome}
+    step_check(context, plan, outcomes, gate)
+    step_publish(context, plan, outcomes)
+    return Report(plan.epoch, view_reports(context, plan, outcomes, [view]), round(time.perf_counter() - started, 3))
+
+
+def check_condition(context: Context, view: str, where: str) -> None:
+    """Raises ConfigError where `where` is not a boolean over the columns that the view can be sliced by."""
+    program = context.compiled[view].program
+    unit = program.units[-1] if program.units else None
+    columns = list(program.columns)
+    what = "columns"
+    if unit is not None and unit.reduce is not None and unit.reduce.linear:
+        keys = [o for o in unit.key_outputs() if o]
+        columns = [c for c in columns if c.name in keys]
+        what = "group keys (its sums are kept by group)"
+    if not columns:
+        raise ConfigError(f"View {view!r} has no group keys to slice by.", "Backfill the whole view.")
+    nulls = typed_nulls(columns)
+    listed = ", ".join(c.name for c in columns)
+    try:
+        found = context.spark().sql(f"SELECT ({where}) AS c FROM {nulls}").schema["c"].dataType.simpleString()
+        complaint = SparkAnalyzer(context.spark()).scalar([where], nulls)
+    except PySparkException as error:
+        raise ConfigError(f"{where!r} is not a condition over the {what} of view {view!r}: {error_text(error)}", f"There are: {listed}.") from error
+    if found != "boolean" or complaint:
+        raise ConfigError(f"{where!r} is not a condition over the {what} of view {view!r}: {complaint or 'its type is ' + found}.", f"There are: {listed}.")
+
+
+def _rebuild_accumulators(context: Context, unit: Unit, state: UnitState, where: str, epoch: int) -> None:
+    """Append what the slice's groups lack, so that their sums are those of a new build."""
+    assert unit.reduce is not None
+    columns = accumulator_columns(unit.reduce)
+    path = context.layout.accumulator_trace(unit.name, state.generation)
+    name = f"__ivm_{context.name}_{epoch}_backfill"
+    scratch = context.layout.scratch(epoch)
+    scratch.mkdir(parents=True, exist_ok=True)
+    register(context.spark(), name, native.read(native.table(path), [c.name for c in columns]), columns, scratch)
+    keys = [k.name for k in unit.reduce.keys]
+    sums = [*(a.name for a in accumulators(unit.reduce)), COUNT]
+    renamed = ", ".join(f"{ident(k)} AS {ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
+    def sliced(rows: str, sign: str) -> str:
+        outs = ", ".join([*(f"r.{ident(k)}" for k in keys), *(f"{sign}r.{ident(s)} AS {ident(s)}" for s in sums)])
+        return f"SELECT {outs} FROM ({rows}) AS r LEFT SEMI JOIN (SELECT * FROM (SELECT {renamed} FROM ({rows})) WHERE {where}) AS w ON {on}"
+
+    on = " AND ".join(f"r.{ident(k)} <=> w.{ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
+    fresh = accumulate(unit, core_sql(unit.core, _at_cursors(context, state)), weighted=False)
+    both = f"{sliced(fresh, '')} UNION ALL {sliced(accumulated(unit, ident(name)), '-')}"
+    added = ", ".join([*(ident(k) for k in keys), *(f"CAST(SUM({ident(c.name)}) AS {c.type}) AS {ident(c.name)}" for c in columns if c.name not in keys)])
+    having = " OR ".join(f"SUM({ident(s)}) <> 0" for s in sums)
+    batch = native.plain(context.spark().sql(f"SELECT {added} FROM ({both}) GROUP BY {columns_sql(keys)} HAVING {having}").toArrow())
+    schema = native.arrow_schema(native.table(path).schema().to_json())
+    append_batch(path, batch.cast(pa.schema([schema.field(c.name) for c in columns])), epoch, context.app(unit.name, f"accumulators/{state.generation}"))
+    context.spark().catalog.dropTempView(name)
+    context.layout.drop(scratch)
+
+
+def _at_cursors(context: Context, state: UnitState) -> LeafSql:
+    """Leaves at the versions that the unit has read."""
+
+    def leaf_sql(leaf: Leaf) -> str:
+        version = state.cursors[leaf.relation].version
+        if leaf.relation in context.sources:
+            return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {table_ref(native.local_path(context.sources[leaf.relation].location), version)})"
+        public = leaf.relation in context.views
+        return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {table_ref(context.layout.table(leaf.relation, public), version)})"
+
+    return leaf_sql
