@@ -68,12 +68,12 @@ def load_folder(folder: Path) -> PipelineConfig:
         if key not in data:
             raise ConfigError(f"{file} has no {key!r}.", "It needs name, root and sources.")
     settings = _mapping(data.get("views") or {}, file, "views")
+    for name, setting in settings.items():
+        _known(_mapping(setting or {}, file, f"views.{name}"), _VIEW_KEYS, file, f"views.{name}")
     views = tuple(_view(path, _mapping(settings.get(path.stem) or {}, file, f"views.{path.stem}")) for path in sorted((folder / "views").glob("*.sql")))
     strangers = sorted(set(settings) - {v.name for v in views})
     if strangers:
         raise ConfigError(f"{file} has settings for {', '.join(strangers)}, but there is no views/{strangers[0]}.sql.", "Remove them or add the file.")
-    for name, setting in settings.items():
-        _known(_mapping(setting or {}, file, f"views.{name}"), _VIEW_KEYS, file, f"views.{name}")
     return PipelineConfig(
         str(data["name"]),
         _location(str(data["root"]), folder, file),
@@ -121,7 +121,9 @@ def _location(text: str, folder: Path, file: Path) -> str:
     def value(match: re.Match[str]) -> str:
         found = os.environ.get(match[1], match[2])
         if found is None:
-            raise ConfigError(f"{file} uses ${{{match[1]}}}, which is not set in the environment.", f"Set {match[1]}, or give a default: ${{{match[1]}:-value}}.")
+            raise ConfigError(
+                f"{file} uses ${{{match[1]}}}, which is not set in the environment.", f"Set {match[1]}, or give a default: ${{{match[1]}:-value}}."
+            )
         return found
 
     expanded = _VARIABLE.sub(value, text)

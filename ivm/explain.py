@@ -59,7 +59,7 @@ class Explanation:
 class _Named:
     """Reads for show: each dataset by a telling name; every relation is taken to have changed."""
 
-    def changed(self, relation: str) -> bool:
+    def changed(self, relation: str) -> bool:  # noqa: ARG002 - for show, everything changed
         return True
 
     def signed(self, leaf: Leaf, level: int) -> str | None:
@@ -94,7 +94,12 @@ def explain_view(context: Context, view: str) -> Explanation:
             levels, own = walk_groups(unit, walked, facts, requests)
             sql[unit.name] = group_delta(unit, walked, levels, named, ident("stored rows, all" if own == WHOLE else "stored rows, affected groups"))
         for (relation, level), matches in sorted(requests.matches.items(), key=lambda i: (i[0][1], i[0][0])):
-            by = sorted({f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} of {m.provider.relation}" for m in matches})
+            by = sorted(
+                {
+                    f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} of {m.provider.relation}"
+                    for m in matches
+                }
+            )
             reads.append(f"{relation}, slice {level}: rows by {'; or by '.join(by)}")
         reads += [f"{relation}: all rows" for relation in sorted(requests.whole)]
         operators += _operators(unit, tuple(reads))
@@ -130,9 +135,21 @@ def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
         keys = ", ".join(k.name for k in unit.reduce.keys) or "one global group"
         calls = ", ".join(c.sql for c in unit.reduce.calls) or "distinct"
         if unit.reduce.linear:
-            found.append(Operator(unit.name, f"group by {keys}: {calls}", "linear (accumulators)", "new sums = old sums + sums over the delta; rows of groups that differ are replaced", ()))
+            found.append(
+                Operator(
+                    unit.name,
+                    f"group by {keys}: {calls}",
+                    "linear (accumulators)",
+                    "new sums = old sums + sums over the delta; rows of groups that differ are replaced",
+                    (),
+                )
+            )
         else:
-            found.append(Operator(unit.name, f"group by {keys}: {calls}", "not linear (affected groups)", "d = reduce(new input of affected groups) - stored rows of them", ()))
+            found.append(
+                Operator(
+                    unit.name, f"group by {keys}: {calls}", "not linear (affected groups)", "d = reduce(new input of affected groups) - stored rows of them", ()
+                )
+            )
     last = found[-1]
     found[-1] = Operator(last.unit, last.operator, last.algebra, last.rule, reads)
     return found

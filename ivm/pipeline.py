@@ -1,9 +1,9 @@
 """The public API: declare sources and views, refresh, read, explain, verify.
 
-    pipe = ivm.Pipeline("sales", spark=spark, root="/lake/sales")
-    pipe.source("orders", "/lake/orders", primary_key=["id"])
-    pipe.view("revenue", "SELECT ... FROM orders ...")
-    pipe.refresh()
+pipe = ivm.Pipeline("sales", spark=spark, root="/lake/sales")
+pipe.source("orders", "/lake/orders", primary_key=["id"])
+pipe.view("revenue", "SELECT ... FROM orders ...")
+pipe.refresh()
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Pipeline:
     `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone.
     """
 
-    def __init__(self, name: str, spark: SparkSession | None = None, root: str | Path | None = None, lane: str = "auto", checks: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, name: str, spark: SparkSession | None = None, root: str | Path | None = None, lane: str = "auto", checks: Mapping[str, Any] | None = None
+    ) -> None:
         check_name(name, "pipeline")
         if root is None:
             raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder or URL under which state and outputs shall live.")
@@ -78,9 +80,7 @@ class Pipeline:
 
     # -- declarations -----------------------------------------------------------------------------
 
-    def source(
-        self, name: str, location: str | Path, primary_key: Sequence[str] = (), foreign_keys: Mapping[tuple[str, ...] | str, str] | None = None
-    ) -> None:
+    def source(self, name: str, location: str | Path, primary_key: Sequence[str] = (), foreign_keys: Mapping[tuple[str, ...] | str, str] | None = None) -> None:
         """Declare a Delta table with a change feed, by path or catalog identifier.
 
         `foreign_keys` maps a column (or a tuple of them) to the source it refers to. Keys only steer how rows are found.
@@ -149,7 +149,6 @@ class Pipeline:
         name = self.known(view)
         if where is None:
             return self._run([name], frozenset({name}), progress)
-        from ivm.refresh.backfill import backfill_slice
 
         with self.context.exclusive():
             self._compile()

@@ -121,8 +121,8 @@ def small_statements(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(key, value)
         yield
     finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+        for key, earlier in before.items():
+            spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)
 
 
 def error_text(error: Exception) -> str:

@@ -20,7 +20,12 @@ from rich.table import Table
 
 from ivm.errors import IvmError
 
-app = typer.Typer(help="SQL views over Delta tables, kept exactly up to date by applying only what changed.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    help="SQL views over Delta tables, kept exactly up to date by applying only what changed.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 _out = Console()
 _err = Console(stderr=True)
 
@@ -28,6 +33,7 @@ Folder = Annotated[Path, typer.Option("--pipeline", "-p", help="The pipeline's f
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Views = Annotated[list[str] | None, typer.Argument(help="Views; all if none is named.")]
 HERE = Path()
+DEMO = Path(os.environ.get("IVM_DEMO_FOLDER", "demo"))
 
 
 def main() -> None:
@@ -124,7 +130,10 @@ def refresh(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = Fals
 
 @app.command()
 def backfill(
-    view: str, where: Annotated[str | None, typer.Option(help="Only this slice: a condition over the view's columns.")] = None, pipeline: Folder = HERE, as_json: AsJson = False
+    view: str,
+    where: Annotated[str | None, typer.Option(help="Only this slice: a condition over the view's columns.")] = None,
+    pipeline: Folder = HERE,
+    as_json: AsJson = False,
 ) -> None:
     """Rebuild a view from its sources, or a slice of it."""
     with _progress(as_json) as progress:
@@ -201,7 +210,9 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
     data = _load(pipeline).status()
 
     def show() -> None:
-        _out.print(f"pipeline {data['pipeline']} at {data['root']}, epoch {data['epoch']}" + (f", open epoch {data['open_epoch']}" if data["open_epoch"] else ""))
+        _out.print(
+            f"pipeline {data['pipeline']} at {data['root']}, epoch {data['epoch']}" + (f", open epoch {data['open_epoch']}" if data["open_epoch"] else "")
+        )
         rows = [[n, v["rows"], v["version"], v["epoch"], v["strategy"], v["reason"]] for n, v in data["views"].items()]
         _table("views", ["view", "rows", "version", "epoch", "strategy", "reason"], rows)
         _table("epochs", ["epoch", "status", "at", "reason"], [[e["epoch"], e["status"], e["at"], e["reason"]] for e in data["epochs"]])
@@ -229,7 +240,7 @@ def demo(
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 0.1,
     batches: Annotated[int, typer.Option(help="Change batches.", min=1)] = 5,
     keep: Annotated[bool, typer.Option("--keep", help="Leave Airflow running.")] = False,
-    folder: Annotated[Path, typer.Option(help="Where data, lake and Airflow's home are made.")] = Path(os.environ.get("IVM_DEMO_FOLDER", "demo")),
+    folder: Annotated[Path, typer.Option(help="Where data, lake and Airflow's home are made.")] = DEMO,
 ) -> None:
     """Run the main job on TPC-H through Airflow, and compare every view with a recompute after every batch."""
     from ivm.demo.main import run_demo

@@ -237,4 +237,3 @@ def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[C
     pq.write_table(data, path, compression="NONE")
     ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
     spark.read.schema(ddl).parquet(str(path)).createOrReplaceTempView(name)
-

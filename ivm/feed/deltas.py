@@ -23,14 +23,14 @@ _log = logging.getLogger(__name__)
 DELTA_ROWS = 5_000_000
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """A delta or a result outgrew what the driver may hold; the view is refreshed in full instead."""
 
 
 def source_delta(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], spark: Callable[[], SparkSession]) -> pa.Table:
     """The delta of versions since < v <= upto: `columns` and WEIGHT (+1 or -1), consolidated.
 
-    Whatever delta-rs can't read goes to Spark, whose errors are raised. Raises TooLarge beyond DELTA_ROWS changes.
+    Whatever delta-rs can't read goes to Spark, whose errors are raised. Raises TooLargeError beyond DELTA_ROWS changes.
     """
     if not snapshot.native:
         try:
@@ -41,7 +41,7 @@ def source_delta(snapshot: Snapshot, since: int, upto: int, columns: Sequence[st
     else:
         feed = _by_spark(snapshot, since + 1, upto, columns, spark())
     if feed.num_rows > DELTA_ROWS:
-        raise TooLarge(f"more than {DELTA_ROWS:,} changes")
+        raise TooLargeError(f"more than {DELTA_ROWS:,} changes")
     return native.consolidate(native.weighted(feed, columns), columns)
 
 

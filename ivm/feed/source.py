@@ -96,7 +96,8 @@ def _inspect_spark(source: Source, path: str, spark: SparkSession | None) -> Sna
         schema = spark.sql(f"SELECT * FROM {ref} LIMIT 0").schema
     except PySparkException as error:
         raise SourceError(f"Source {source.name!r}: {source.location} can't be read as a Delta table.", f"Spark says: {str(error).splitlines()[0]}") from error
-    assert detail is not None and version is not None
+    assert detail is not None
+    assert version is not None
     _require_feed(source, detail["properties"] or {})
     columns = tuple(Column(f.name, f.dataType.simpleString()) for f in schema.fields)
     _require_key(source, columns)
@@ -132,7 +133,9 @@ def _require_key(source: Source, columns: tuple[Column, ...]) -> None:
     declared = [*source.primary_key, *(c for cs, _ in source.foreign_keys for c in cs)]
     missing = [k for k in declared if k.lower() not in names]
     if missing:
-        raise SourceError(f"Source {source.name!r}: the declared key column(s) {', '.join(missing)} don't exist.", f"There are: {', '.join(c.name for c in columns)}.")
+        raise SourceError(
+            f"Source {source.name!r}: the declared key column(s) {', '.join(missing)} don't exist.", f"There are: {', '.join(c.name for c in columns)}."
+        )
 
 
 def gap(snapshot: Snapshot, version: int, table_id: str) -> str:

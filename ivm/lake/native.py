@@ -36,7 +36,7 @@ def local_path(location: str) -> str:
 
 
 def exists(path: str) -> bool:
-    return DeltaTable.is_deltatable(path)
+    return bool(DeltaTable.is_deltatable(path))
 
 
 def table(path: str, version: int | None = None) -> DeltaTable:
@@ -183,9 +183,10 @@ def _consolidate_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
 def last_txn(path: str, app: str) -> int | None:
     """The last version an application committed to a table; None before the first."""
     try:
-        return table(path).transaction_version(app)
+        version = table(path).transaction_version(app)
     except TableNotFoundError:
         return None
+    return None if version is None else int(version)
 
 
 def _properties(app: str, version: int) -> CommitProperties:
@@ -242,11 +243,15 @@ def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: i
             write_deltalake(target, inserted, mode="append", commit_properties=_properties(app, version))
         else:
             same = [
-                f"t.{native_ident(c)} = s.{native_ident(c)}" if c in key and changes[c].null_count == 0 else f"(t.{native_ident(c)} IS NOT DISTINCT FROM s.{native_ident(c)})"
+                f"t.{native_ident(c)} = s.{native_ident(c)}"
+                if c in key and changes[c].null_count == 0
+                else f"(t.{native_ident(c)} IS NOT DISTINCT FROM s.{native_ident(c)})"
                 for c in columns
             ]
             (
-                target.merge(source, " AND ".join([*same, "(s.__ivm_insert = false)"]), source_alias="s", target_alias="t", commit_properties=_properties(app, version))
+                target.merge(
+                    source, " AND ".join([*same, "(s.__ivm_insert = false)"]), source_alias="s", target_alias="t", commit_properties=_properties(app, version)
+                )
                 .when_matched_delete()
                 .when_not_matched_insert({native_ident(c): f"s.{native_ident(c)}" for c in columns}, predicate="s.__ivm_insert = true")
                 .execute()
@@ -283,7 +288,9 @@ def _survivors(target: DeltaTable, negative: pa.Table, columns: Sequence[str], k
 def copies_left(target: DeltaTable, changes: pa.Table, columns: Sequence[str], name: str, key: Sequence[str] = ()) -> pa.Table:
     """`changes` (columns and WEIGHT, each row once) with the copies the target would hold after them, as `name`."""
     same = " AND ".join(
-        f"t.{native_ident(c)} = n.{native_ident(c)}" if c in key and changes[c].null_count == 0 else f"(t.{native_ident(c)} IS NOT DISTINCT FROM n.{native_ident(c)})"
+        f"t.{native_ident(c)} = n.{native_ident(c)}"
+        if c in key and changes[c].null_count == 0
+        else f"(t.{native_ident(c)} IS NOT DISTINCT FROM n.{native_ident(c)})"
         for c in columns
     )
     listed = ", ".join(f"n.{native_ident(c)} AS {native_ident(c)}" for c in columns)
@@ -296,4 +303,3 @@ def copies_left(target: DeltaTable, changes: pa.Table, columns: Sequence[str], n
             {"t": target, "n": DeltaTable(folder)},
         )
     return counts.cast(pa.schema([*(changes.schema.field(c) for c in columns), pa.field(name, pa.int64())]))
-

@@ -95,7 +95,9 @@ def backfill_dag(config: PipelineConfig) -> DAG:
         tags=["ivm", config.name],
         params={
             "view": Param(names[0] if names else None, type="string", enum=names, description="The view to rebuild."),
-            "where": Param(None, type=["null", "string"], minLength=1, maxLength=2000, description="Only this slice: a condition over the view's columns (its group keys)."),
+            "where": Param(
+                None, type=["null", "string"], minLength=1, maxLength=2000, description="Only this slice: a condition over the view's columns (its group keys)."
+            ),
         },
     ) as dag:
 

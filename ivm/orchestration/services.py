@@ -71,10 +71,24 @@ def start_connect_server(port: int, log: Path) -> Service:
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    conf = {**DELTA_CONF, **LOCAL_CONF, "spark.jars": ",".join(delta_jars()), "spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": HOST}
+    conf = {
+        **DELTA_CONF,
+        **LOCAL_CONF,
+        "spark.jars": ",".join(delta_jars()),
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": HOST,
+    }
     conf["spark.sql.warehouse.dir"] = str(log.parent / "warehouse")
     options = [o for k, v in conf.items() for o in ("--conf", f"{k}={v}")]
-    command = [str(home / "bin" / "spark-submit"), "--master", "local[*]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", *options, "spark-internal"]
+    command = [
+        str(home / "bin" / "spark-submit"),
+        "--master",
+        "local[*]",
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+        *options,
+        "spark-internal",
+    ]
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
     service = _start("Spark Connect", command, env, log)
     _await_port(service, port, 90)

@@ -44,7 +44,9 @@ def build(rules: Sequence[Mapping[str, Any]], view: str) -> list[Any]:
         ((name, arguments),) = rule.items()
         if name not in known:
             close = [k for k in known if name.split("_to_")[-1][:12] in k][:4]
-            raise ConfigError(f"View {view!r} has a check {name!r}, which Great Expectations does not know.", f"Close to it: {', '.join(close) or 'see its gallery'}.")
+            raise ConfigError(
+                f"View {view!r} has a check {name!r}, which Great Expectations does not know.", f"Close to it: {', '.join(close) or 'see its gallery'}."
+            )
         try:
             expectations.append(known[name](**(arguments or {})))
         except Exception as error:
@@ -94,7 +96,11 @@ def _result(view: str, epoch: int, scope: str, result: Any) -> Result:
         if raised or first:
             message = str(info.get("exception_message") or (first or {}).get("exception_message", "")).splitlines()[0]
         else:
-            counts = f"{detail.get('unexpected_count')} of {detail.get('element_count')} rows" if "unexpected_count" in detail else f"observed {detail.get('observed_value')}"
+            counts = (
+                f"{detail.get('unexpected_count')} of {detail.get('element_count')} rows"
+                if "unexpected_count" in detail
+                else f"observed {detail.get('observed_value')}"
+            )
             some = detail.get("partial_unexpected_list") or []
             message = counts + (f", e.g. {some[:3]}" if some else "")
     return Result(view, epoch, scope, config.type, {k: _plain(v) for k, v in arguments.items()}, bool(result.success), message)

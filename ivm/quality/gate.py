@@ -39,7 +39,9 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
     todo = [o for o in outcomes.values() if not o.error and o.state is not None and o.state.public and o.publish != "none"]
     unknown = sorted(set(context.checks) - {v.name for v in context.views.values()})
     if unknown:
-        raise ConfigError(f"checks.yml has checks for {', '.join(unknown)}, which is no view.", f"There are: {', '.join(v.name for v in context.views.values())}.")
+        raise ConfigError(
+            f"checks.yml has checks for {', '.join(unknown)}, which is no view.", f"There are: {', '.join(v.name for v in context.views.values())}."
+        )
     for i, outcome in enumerate(todo):
         results += _check_view(context, plan.epoch, outcome)
         context.progress("check", i + 1, len(todo))
@@ -77,7 +79,11 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     if outcome.publish == "merge":
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
         return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
-    rows = native.plain(pads.dataset(context.layout.staging(outcome.unit, epoch), format="parquet").to_table()) if state.rows <= IN_PROCESS_ROWS else schema.empty_table()
+    rows = (
+        native.plain(pads.dataset(context.layout.staging(outcome.unit, epoch), format="parquet").to_table())
+        if state.rows <= IN_PROCESS_ROWS
+        else schema.empty_table()
+    )
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 
 
@@ -124,9 +130,12 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
         return _pandas(native.consolidate(weighted, schema.names).drop_columns([WEIGHT]))
     names = columns_sql(schema.names)
     published = f"SELECT {names}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(outcome.unit, True), state.version)}"
-    trace = f"SELECT {names}, {ident(WEIGHT)} FROM delta.{ident(context.layout.output_trace(outcome.unit, state.output_generation))} WHERE {ident(EPOCH)} = {epoch}"
+    trace = (
+        f"SELECT {names}, {ident(WEIGHT)} FROM delta.{ident(context.layout.output_trace(outcome.unit, state.output_generation))} WHERE {ident(EPOCH)} = {epoch}"
+    )
     return context.spark().sql(repeated(f"{published} UNION ALL {trace}", schema.names))
 
 
 def _pandas(table: pa.Table) -> pd.DataFrame:
-    return table.to_pandas(types_mapper=None, date_as_object=True)
+    frame: pd.DataFrame = table.to_pandas(date_as_object=True)
+    return frame

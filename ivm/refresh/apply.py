@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ivm.feed.datasets import NATIVE_WHOLE_ROWS, Datasets, Input, register
-from ivm.feed.deltas import TooLarge, source_delta
+from ivm.feed.deltas import TooLargeError, source_delta
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident
@@ -102,12 +102,18 @@ class Apply:
             replaced = [r for r in self._reads(view, unit) if r in self.outcomes and self.outcomes[r].publish == "replace"]
             inner = next((o for n in self._unit_names(view) if (o := self.outcomes.get(n)) and o.strategy == FULL), None)
             if task.strategy == FULL or inner or replaced:
-                code, reason = (task.code, task.reason) if task.strategy == FULL else (inner.code, inner.reason) if inner else ("upstream_replaced", f"{replaced[0]!r} was replaced as a whole")
+                code, reason = (
+                    (task.code, task.reason)
+                    if task.strategy == FULL
+                    else (inner.code, inner.reason)
+                    if inner
+                    else ("upstream_replaced", f"{replaced[0]!r} was replaced as a whole")
+                )
                 full.append((view, unit, code, reason))
                 continue
             try:
                 prepared = self._prepare(view, self._units[unit])
-            except TooLarge as large:
+            except TooLargeError as large:
                 full.append((view, unit, "large_delta", str(large)))
                 continue
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
@@ -136,7 +142,9 @@ class Apply:
         sizes = {r: d.num_rows for r in unit.core.relations if (d := self._delta(r, state.cursors[r])) is not None}
         if not sizes:
             cursors = {r: self._cursor(r) for r in unit.core.relations}
-            return Outcome(unit.name, view, UNCHANGED, "empty_delta", "the changes don't touch any column that the view reads", "none", replace(state, cursors=cursors))
+            return Outcome(
+                unit.name, view, UNCHANGED, "empty_delta", "the changes don't touch any column that the view reads", "none", replace(state, cursors=cursors)
+            )
         rows = {r: self._rows(r) for r in unit.core.relations}
         strict = self.context.views[view].mode == "incremental"
         return _Job(unit, view, state, [], choice=choose(rows, sizes, strict))
@@ -167,7 +175,7 @@ class Apply:
         def run(job: _Job) -> None:
             try:
                 self._done(self._run_job(job, datasets))
-            except TooLarge as large:
+            except TooLargeError as large:
                 refused.append((job.view, job.unit.name, "large_delta", str(large)))
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
                 self._failed(job.unit.name, job.view, INCREMENTAL, error)
@@ -198,7 +206,10 @@ class Apply:
             stored = datasets.stored(unit.name)
             batch = self._batch(self._collect(group_delta(unit, job.walked, job.group_levels, datasets, stored)), job.state)
         append_batch(
-            self.context.layout.output_trace(unit.name, job.state.output_generation), batch, epoch, self.context.app(unit.name, f"output/{job.state.output_generation}")
+            self.context.layout.output_trace(unit.name, job.state.output_generation),
+            batch,
+            epoch,
+            self.context.app(unit.name, f"output/{job.state.output_generation}"),
         )
         cursors = {r: self._cursor(r) for r in unit.core.relations}
         state = replace(job.state, cursors=cursors, epoch=epoch if batch.num_rows else job.state.epoch)
@@ -214,7 +225,7 @@ class Apply:
     def _collect(self, sql: str) -> pa.Table:
         result = self.context.spark().sql(sql).limit(RESULT_ROWS + 1).toArrow()
         if result.num_rows > RESULT_ROWS:
-            raise TooLarge(f"the delta of the result has more than {RESULT_ROWS:,} rows")
+            raise TooLargeError(f"the delta of the result has more than {RESULT_ROWS:,} rows")
         return native.plain(result)
 
     def _batch(self, rows: pa.Table, state: UnitState) -> pa.Table:
@@ -238,7 +249,9 @@ class Apply:
 
     def _run_full(self, view: str, unit: str, code: str, reason: str) -> None:
         try:
-            self._done(FullBuild(self.context, self.plan, self.manifest, self.outcomes, self.snapshots).run(view, unit, code, reason, self._full_cursors(view, unit)))
+            self._done(
+                FullBuild(self.context, self.plan, self.manifest, self.outcomes, self.snapshots).run(view, unit, code, reason, self._full_cursors(view, unit))
+            )
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             self._failed(unit, view, FULL, error)
 

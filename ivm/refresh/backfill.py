@@ -42,8 +42,12 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     plan = EpochPlan(context.log.next_epoch(), manifest.sources, {view: task})
     write_plan(context, plan)
     names = [c.name for c in compiled.program.columns]
-    published = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(view, True), state.version)} WHERE {where}"
-    fresh = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed` WHERE {where}"
+    published = (
+        f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(view, True), state.version)} WHERE {where}"
+    )
+    fresh = (
+        f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed` WHERE {where}"
+    )
     rows = native.plain(context.spark().sql(consolidated(f"{fresh}\nUNION ALL\n{published}", names)).toArrow())
     batch = rows.cast(pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
     unit = compiled.program.units[-1] if compiled.program.units else None
@@ -51,7 +55,17 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
         _rebuild_accumulators(context, unit, state, where, plan.epoch)
     append_batch(context.layout.output_trace(view, state.output_generation), batch, plan.epoch, context.app(view, f"output/{state.output_generation}"))
     after = replace(state, epoch=plan.epoch if batch.num_rows else state.epoch)
-    outcome = Outcome(view, view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", after, rows_out=batch.num_rows, seconds=time.perf_counter() - started)
+    outcome = Outcome(
+        view,
+        view,
+        INCREMENTAL,
+        task.code,
+        task.reason,
+        "merge" if batch.num_rows else "none",
+        after,
+        rows_out=batch.num_rows,
+        seconds=time.perf_counter() - started,
+    )
     context.log.record_outcome(plan.epoch, outcome)
     outcomes = {view: outcome}
     step_check(context, plan, outcomes, gate)
@@ -94,6 +108,7 @@ def _rebuild_accumulators(context: Context, unit: Unit, state: UnitState, where:
     keys = [k.name for k in unit.reduce.keys]
     sums = [*(a.name for a in accumulators(unit.reduce)), COUNT]
     renamed = ", ".join(f"{ident(k)} AS {ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
+
     def sliced(rows: str, sign: str) -> str:
         outs = ", ".join([*(f"r.{ident(k)}" for k in keys), *(f"{sign}r.{ident(s)} AS {ident(s)}" for s in sums)])
         return f"SELECT {outs} FROM ({rows}) AS r LEFT SEMI JOIN (SELECT * FROM (SELECT {renamed} FROM ({rows})) WHERE {where}) AS w ON {on}"

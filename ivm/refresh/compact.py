@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from ivm.lake import native
+from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest, UnitState, to_json
@@ -81,10 +82,10 @@ def _accumulators(context: Context, unit: Unit, state: UnitState) -> Compaction:
     if before[1] > 1:
         keys = [k.name for k in unit.reduce.keys]
         names = [*(a.name for a in accumulators(unit.reduce)), COUNT]
-        listed = ", ".join(native.native_ident(k) for k in keys)
-        sums = ", ".join(f"sum({native.native_ident(n)}) AS {native.native_ident(n)}" for n in names)
-        grouped = f" GROUP BY {listed} HAVING sum({native.native_ident(COUNT)}) <> 0" if keys else ""
-        rows = native.query(f"SELECT {listed + ', ' if keys else ''}{sums}, max({native.native_ident(EPOCH)}) AS {native.native_ident(EPOCH)} FROM t{grouped}", {"t": delta})
+        listed = ", ".join(native_ident(k) for k in keys)
+        sums = ", ".join(f"sum({native_ident(n)}) AS {native_ident(n)}" for n in names)
+        grouped = f" GROUP BY {listed} HAVING sum({native_ident(COUNT)}) <> 0" if keys else ""
+        rows = native.query(f"SELECT {listed + ', ' if keys else ''}{sums}, max({native_ident(EPOCH)}) AS {native_ident(EPOCH)} FROM t{grouped}", {"t": delta})
         schema = native.arrow_schema(delta.schema().to_json())
         assert [c.name for c in accumulator_columns(unit.reduce)] + [EPOCH] == schema.names
         write_deltalake(path, rows.cast(schema), mode="overwrite", commit_properties=CommitProperties(custom_metadata={"ivm": "compact"}))
@@ -116,5 +117,3 @@ def _shape(delta: DeltaTable) -> tuple[int, int]:
 
 def _pairs(before: tuple[int, int], after: tuple[int, int]) -> tuple[int, int, int, int]:
     return before[0], after[0], before[1], after[1]
-
-

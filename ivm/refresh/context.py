@@ -53,9 +53,7 @@ class Context:
 
     def compile(self, snapshots: dict[str, Snapshot]) -> dict[str, Compiled]:
         """All views compiled, in dependency order; views can be read by later ones."""
-        relations = {
-            n: Relation(n, "source", s.columns, tuple(self._actual(k, s) for k in self.sources[n].primary_key)) for n, s in snapshots.items()
-        }
+        relations = {n: Relation(n, "source", s.columns, tuple(self._actual(k, s) for k in self.sources[n].primary_key)) for n, s in snapshots.items()}
         compiled: dict[str, Compiled] = {}
         for view in in_order(self.views):
             result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)

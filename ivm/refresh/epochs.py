@@ -20,9 +20,7 @@ from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 
 STATUSES = ("planned", "applied", "checked", "quarantined", "publishing", "committed", "abandoned")
 _CLOSED = ("committed", "abandoned")
-_SCHEMA = pa.schema(
-    [("epoch", pa.int64()), ("status", pa.string()), ("unit", pa.string()), ("at", pa.timestamp("us", "UTC")), ("detail", pa.string())]
-)
+_SCHEMA = pa.schema([("epoch", pa.int64()), ("status", pa.string()), ("unit", pa.string()), ("at", pa.timestamp("us", "UTC")), ("detail", pa.string())])
 
 
 @dataclass(frozen=True)

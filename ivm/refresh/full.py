@@ -40,7 +40,7 @@ class FullBuild:
         compiled = self.context.compiled[view]
         unit = next((u for u in compiled.program.units if u.name == unit_name), None)
         before = self.manifest.units.get(unit_name)
-        generation = self._generation(before)
+        generation = self.plan.epoch  # named by the epoch that builds it, so an abandoned one is never met again
         if unit is None:
             sql = splice(self.context.views[view].sql, {r: self._from(r) for r in compiled.program.relations})
         elif unit.reduce is None:
@@ -62,17 +62,17 @@ class FullBuild:
         )  # fmt: skip
         rows_out = rows
         if batch is not None:
-            append_batch(self.context.layout.output_trace(unit_name, state.output_generation), batch, self.plan.epoch, self.context.app(unit_name, f"output/{state.output_generation}"))
+            append_batch(
+                self.context.layout.output_trace(unit_name, state.output_generation),
+                batch,
+                self.plan.epoch,
+                self.context.app(unit_name, f"output/{state.output_generation}"),
+            )
             rows_out = batch.num_rows
         return Outcome(
             unit_name, view, "full", code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
             rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started,
         )  # fmt: skip
-
-    def _generation(self, before: UnitState | None) -> int:
-        """Generations are named by the epoch that builds them, so an abandoned one is never met again."""
-        del before
-        return self.plan.epoch
 
     # -- inputs: the new state of each relation ----------------------------------------------------
 

@@ -87,9 +87,7 @@ def _task(
                 moved = moved or snapshot.version != cursor.version
             else:
                 upstream = manifest.units.get(relation)
-                if relation in tasks and tasks[relation].strategy != UNCHANGED:
-                    moved = True
-                elif upstream is not None and upstream.epoch != cursor.epoch:
+                if (relation in tasks and tasks[relation].strategy != UNCHANGED) or (upstream is not None and upstream.epoch != cursor.epoch):
                     moved = True
                 if upstream is not None and upstream.since > cursor.epoch:
                     return task(FULL, "upstream_replaced", f"{relation!r} was replaced as a whole")

@@ -111,7 +111,9 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
     if failures:
         reason = "; ".join(failures)
         context.log.record(plan.epoch, "quarantined", detail=json.dumps({"reason": reason}))
-        raise GateError(f"Epoch {plan.epoch} is quarantined, nothing was published: {reason}.", "See `ivm check`; correct the source or the expectation and refresh again.")
+        raise GateError(
+            f"Epoch {plan.epoch} is quarantined, nothing was published: {reason}.", "See `ivm check`; correct the source or the expectation and refresh again."
+        )
     context.log.record(plan.epoch, "checked")
 
 
@@ -134,7 +136,13 @@ def view_reports(context: Context, plan: EpochPlan | None, outcomes: dict[str, O
         top = next((o for o in mine if o.unit == name), mine[-1])
         lead = failed or next((o for o in mine if o.strategy == "full"), top)
         reports[shown] = ViewReport(
-            shown, lead.strategy, lead.reason, sum(o.rows_in for o in mine), top.rows_out, round(sum(o.seconds for o in mine), 3), failed.error if failed else ""
+            shown,
+            lead.strategy,
+            lead.reason,
+            sum(o.rows_in for o in mine),
+            top.rows_out,
+            round(sum(o.seconds for o in mine), 3),
+            failed.error if failed else "",
         )
     return reports
 

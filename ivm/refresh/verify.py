@@ -10,10 +10,11 @@ from typing import Any
 
 from ivm.lake import native
 from ivm.names import ident, table_ref
-from ivm.plan.nodes import Column
+from ivm.plan.nodes import WEIGHT, Column
 from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest
 from ivm.refresh.run import committed_or_raise
+from ivm.rewrite.statements import consolidated
 from ivm.sql.parse import splice
 
 #: Floating point sums depend on the order of addition; they are compared to this many significant digits.
@@ -41,19 +42,34 @@ class Verification:
         return f"{self.view}: DIFFERS, {self.missing:,} rows missing, e.g. {list(self.sample_missing)}, {self.unexpected:,} unexpected, e.g. {list(self.sample_unexpected)}"
 
 
-def verify_view(context: Context, view: str) -> Verification:
-    """Raises StateError where the view was never refreshed."""
+#: Differing rows that are counted and sampled; more are not collected.
+SAMPLED_ROWS = 10_000
+
+
+def verify_view(context: Context, view: str, recomputed: str | None = None) -> Verification:
+    """Compare; `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute).
+
+    Raises StateError where the view was never refreshed.
+    """
     state = committed_or_raise(context, view)
-    manifest = context.log.manifest()
     columns = context.compiled[view].program.columns
+    names = [c.name for c in columns]
     comparable = ", ".join(f"{_comparable(c)} AS {ident(c.name)}" for c in columns)
-    published = f"SELECT {comparable} FROM {table_ref(context.layout.table(view, True), state.version)}"
-    recomputed = f"SELECT {comparable} FROM ({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed`"
-    spark = context.spark()
-    missing = spark.sql(f"({recomputed}) EXCEPT ALL ({published})").limit(100_000).toArrow().to_pylist()
-    unexpected = spark.sql(f"({published}) EXCEPT ALL ({recomputed})").limit(100_000).toArrow().to_pylist()
+    fresh = recomputed or recompute_sql(context, view, context.log.manifest())
+    published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(view, True), state.version)}"
+    rows = f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\nUNION ALL\n{published}"
+    differing = context.spark().sql(consolidated(rows, names)).limit(SAMPLED_ROWS).toArrow().to_pylist()
+    weights = [row.pop(WEIGHT) for row in differing]
+    missing = [row for row, weight in zip(differing, weights, strict=True) if weight > 0]
+    unexpected = [row for row, weight in zip(differing, weights, strict=True) if weight < 0]
     return Verification(
-        context.views[view].name, not missing and not unexpected, state.rows, len(missing), len(unexpected), tuple(missing[:3]), tuple(unexpected[:3])
+        context.views[view].name,
+        not differing,
+        state.rows,
+        sum(w for w in weights if w > 0),
+        -sum(w for w in weights if w < 0),
+        tuple(missing[:3]),
+        tuple(unexpected[:3]),
     )
 
 

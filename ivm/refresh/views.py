@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ivm import __version__
 from ivm.errors import RefusedError, ViewError
 from ivm.plan.nodes import Program, Relation
 from ivm.refresh.records import from_json, program_json
@@ -61,7 +60,9 @@ def in_order(views: Mapping[str, View]) -> list[View]:
             return
         if name in path:
             cycle = [*path[path.index(name) :], name]
-            raise ViewError(f"Views read each other in a cycle: {' -> '.join(cycle)}.", "Break it: a view can only read sources and views that don't lead back to it.")
+            raise ViewError(
+                f"Views read each other in a cycle: {' -> '.join(cycle)}.", "Break it: a view can only read sources and views that don't lead back to it."
+            )
         path.append(name)
         for table, *_ in relation_tables(views[name].sql):
             if table.lower() in views:
@@ -77,7 +78,7 @@ def in_order(views: Mapping[str, View]) -> list[View]:
 @functools.cache
 def compiler_fingerprint() -> str:
     """A hash of the compiler's own text: programs that another compiler made are not reused."""
-    digest = hashlib.sha256(__version__.encode())
+    digest = hashlib.sha256()
     for package in ("plan", "sql", "rewrite"):
         for file in sorted((Path(__file__).parent.parent / package).glob("*.py")):
             digest.update(file.read_bytes())
@@ -110,7 +111,8 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     if view.mode == "incremental" and not program.incremental:
         reasons = "; ".join(f"{r.reason} [{r.code}]" for r in program.refusals)
         raise RefusedError(
-            f"View {view.name!r}{view.where} has mode incremental but can only be refreshed in full: {reasons}.", f"To mend it: {program.refusals[0].mend}; or set mode auto."
+            f"View {view.name!r}{view.where} has mode incremental but can only be refreshed in full: {reasons}.",
+            f"To mend it: {program.refusals[0].mend}; or set mode auto.",
         )
     if view.mode == "full" and program.incremental:
         program = Program(program.view, program.columns, program.relations, refusals=(refusal("mode_full"),))

@@ -126,7 +126,13 @@ def _step(branch: Branch, alias: str, visited: dict[str, int], facts: Mapping[st
         return _Step((0, 0), alias, None)
     best: _Step | None = None
     for other, level in visited.items():
-        pairs = [(mine, theirs[1]) for e in branch.edges if (side := e.from_side(alias)) for mine, theirs in [side] if theirs[0] == other and keyable(target.relation.type_of(mine))]
+        pairs = [
+            (mine, theirs[1])
+            for e in branch.edges
+            if (side := e.from_side(alias))
+            for mine, theirs in [side]
+            if theirs[0] == other and keyable(target.relation.type_of(mine))
+        ]
         if not pairs or level == WHOLE:
             continue
         pairs = sorted(set(pairs))
@@ -158,7 +164,11 @@ def walk_groups(
     branches = unit.core.branches
     anchors = [_anchor(b, {k.name for k in unit.reduce.keys}, facts) for b in branches]
     keys = sorted(set.intersection(*(set(columns) for _, columns in anchors)))
-    providers = {p for b, (alias, columns) in zip(branches, anchors, strict=True) for p in _key_providers(b, alias, [columns[k] for k in keys], walked)} if keys else set()
+    providers = (
+        {p for b, (alias, columns) in zip(branches, anchors, strict=True) for p in _key_providers(b, alias, [columns[k] for k in keys], walked)}
+        if keys
+        else set()
+    )
     if not keys or any(p.level == WHOLE for p in providers):
         requests.whole.update(leaf.relation for b in branches for leaf in b.leaves)
         requests.whole.add(unit.name)

@@ -135,7 +135,8 @@ def _finals(unit: Unit, prefix: str, suffix: str | None) -> list[str]:
 
 def final_rows(unit: Unit, groups: str) -> str:
     """The unit's rows from consolidated accumulators."""
-    assert unit.reduce is not None and unit.post is not None
+    assert unit.reduce is not None
+    assert unit.post is not None
     keys = [ident(k.name) for k in unit.reduce.keys]
     return post_sql(unit.post, f"SELECT {', '.join([*keys, *_finals(unit, '', None)])}\nFROM ({groups}) AS `__ivm_groups`")
 
@@ -146,7 +147,8 @@ def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str) -> s
     Old and new outputs are columns `__ivm_old_<i>` and `__ivm_new_<i>` behind a flag `__ivm_old`, `__ivm_new` that
     says whether the row exists; `__ivm_same` says that nothing changed. Groups whose deltas are all zero are left out.
     """
-    assert unit.reduce is not None and unit.post is not None
+    assert unit.reduce is not None
+    assert unit.post is not None
     keys = [k.name for k in unit.reduce.keys]
     names = [a.name for a in accumulators(unit.reduce)] + [COUNT]
     on = " AND ".join(f"d.{ident(k)} <=> o.{ident(k)}" for k in keys) or "1 = 1"
@@ -188,9 +190,10 @@ def group_delta(
 ) -> str:
     """Output delta of a non-linear reduce: the affected groups evaluated anew, less their stored rows.
 
-        dOut = post(reduce(core' restricted to K)) - stored restricted to K,   K = the keys in dCore
+    dOut = post(reduce(core' restricted to K)) - stored restricted to K,   K = the keys in dCore
     """
-    assert unit.reduce is not None and unit.post is not None
+    assert unit.reduce is not None
+    assert unit.post is not None
     keys = [k.name for k in unit.reduce.keys]
     columns = [c.name for c in unit.columns]
     affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({branch_deltas(walked, reads, keys)}) AS `__ivm_terms`"

@@ -54,7 +54,7 @@ def sql_of(node: exp.Expression) -> str:
     >>> sql_of(sqlglot.parse_one("a+1", read="spark"))
     'a + 1'
     """
-    return node.sql(dialect="spark", comments=False)
+    return str(node.sql(dialect="spark", comments=False))
 
 
 def substituted(node: exp.Expression, values: dict[tuple[str, str], exp.Expression]) -> exp.Expression:
@@ -98,10 +98,7 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
     preds = tuple(to_expr(p) for p in block.preds)
     outputs = tuple(Output(n, to_expr(e)) for n, e in block.outs)
     reads = frozenset[tuple[str, str]]().union(*(p.reads for p in preds), *(o.expr.reads for o in outputs))
-    leaves = tuple(
-        Leaf(alias, relation, tuple(c.name for c in relations[relation].columns if (alias, c.name) in reads))
-        for alias, relation in block.leaves
-    )
+    leaves = tuple(Leaf(alias, relation, tuple(c.name for c in relations[relation].columns if (alias, c.name) in reads)) for alias, relation in block.leaves)
     return Branch(leaves, preds, outputs, tuple(_edges(block, relations)))
 
 

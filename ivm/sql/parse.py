@@ -16,12 +16,12 @@ from sqlglot.tokens import TokenType
 
 from ivm.errors import ViewError
 from ivm.names import ident
-from ivm.plan.nodes import Branch, Column, Core, Output, Program, Relation, Unit
+from ivm.plan.nodes import Column, Program, Relation, Unit
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import Block, conjuncts, leaf_column, substituted, to_branch, to_expr
+from ivm.sql.blocks import Block, conjuncts, leaf_column, substituted
 from ivm.sql.reduce import Units, has_calls
 from ivm.sql.render import core_sql, post_sql, reduce_sql, schema_leaf, typed_nulls
-from ivm.sql.support import VOLATILE, Unsupported, refusal
+from ivm.sql.support import VOLATILE, UnsupportedError, refusal
 
 #: A UNION ALL below joins multiplies out; beyond this many branches a view is refused.
 MAX_BRANCHES = 32
@@ -108,7 +108,7 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
         _check_round_trip(tree, spliced, nulls, analyzer)
         compiler = _Compiler(view, relations, analyzer)
         units = compiler.program(_qualified(tree, relations), columns)
-    except Unsupported as unsupported:
+    except UnsupportedError as unsupported:
         return Program(view, columns, reads, refusals=(unsupported.refusal,))
     return Program(view, columns, reads, units=units)
 
@@ -122,14 +122,16 @@ def _check_storable(view: str, columns: tuple[Column, ...]) -> None:
         if set(column.name) & set(" ,;{}()\n\t="):
             raise ViewError(f"View {view!r} has a column named {column.name!r}, which Delta can't store.", "Give it an alias with AS.")
         if "void" in column.type or "interval" in column.type:
-            raise ViewError(f"Column {column.name!r} of view {view!r} has the type {column.type}, which Delta can't store.", "Cast it to a type that Delta has.")
+            raise ViewError(
+                f"Column {column.name!r} of view {view!r} has the type {column.type}, which Delta can't store.", "Cast it to a type that Delta has."
+            )
 
 
 def _volatile(tree: exp.Expression) -> str | None:
     for func in tree.find_all(exp.Func):
         name = func.name.lower() if isinstance(func, exp.Anonymous) else func.sql_name().lower()
         if name in VOLATILE or (name in ("unix_timestamp", "to_unix_timestamp", "unix_seconds") and not list(func.iter_expressions())):
-            return name
+            return str(name)
     return None
 
 
@@ -141,7 +143,7 @@ def _check_round_trip(tree: exp.Expression, spliced: str, nulls: dict[str, str],
             join.set("kind", None)
     again = copy.sql(dialect="spark", comments=False)
     if not analyzer.same(_spelled_casts(spliced), splice(again, nulls)):
-        raise Unsupported("round_trip", "after parsing it reads: " + again[:200])
+        raise UnsupportedError("round_trip", "after parsing it reads: " + again[:200])
 
 
 def _spelled_casts(sql: str) -> str:
@@ -162,7 +164,7 @@ def _qualified(tree: exp.Expression, relations: dict[str, Relation]) -> exp.Expr
     try:
         return qualify(tree.copy(), schema=schema, dialect="spark", quote_identifiers=False)
     except SqlglotError as error:
-        raise Unsupported("parser", _first_line(error)) from error
+        raise UnsupportedError("parser", _first_line(error)) from error
 
 
 class _Compiler:
@@ -178,9 +180,9 @@ class _Compiler:
         blocks = self.units.aligned(blocks)
         named = [Block(b.leaves, b.preds, [(c.name, e) for c, (_, e) in zip(columns, b.outs, strict=True)]) for b in blocks]
         if not any(b.leaves for b in named):
-            raise Unsupported("no_source")
+            raise UnsupportedError("no_source")
         if not all(b.leaves for b in named):
-            raise Unsupported("clause", "UNION ALL of tables with constant rows")
+            raise UnsupportedError("clause", "UNION ALL of tables with constant rows")
         units = self.units.finish(named, columns)
         self._check_schema(units[-1], columns)
         return units
@@ -191,14 +193,16 @@ class _Compiler:
             rows = post_sql(unit.post, reduce_sql(unit.reduce, rows))
         found = self.analyzer.schema(rows)
         if [(c.name.lower(), c.type) for c in found] != [(c.name.lower(), c.type) for c in columns]:
-            differ = [f"{a.name} {a.type} for {b.name} {b.type}" for a, b in zip(found, columns, strict=False) if (a.name.lower(), a.type) != (b.name.lower(), b.type)]
-            raise Unsupported("schema", "; ".join(differ) or f"{len(found)} for {len(columns)}")
+            differ = [
+                f"{a.name} {a.type} for {b.name} {b.type}" for a, b in zip(found, columns, strict=False) if (a.name.lower(), a.type) != (b.name.lower(), b.type)
+            ]
+            raise UnsupportedError("schema", "; ".join(differ) or f"{len(found)} for {len(columns)}")
 
     def query(self, node: exp.Expression, ctes: dict[str, list[Block]]) -> list[Block]:
         with_ = node.args.get("with_") or node.args.get("with")
         if with_ is not None:
             if with_.args.get("recursive"):
-                raise Unsupported("recursion")
+                raise UnsupportedError("recursion")
             ctes = dict(ctes)
             for cte in with_.expressions:
                 ctes[cte.alias.lower()] = _with_names(self.query(cte.this, ctes), cte)
@@ -213,17 +217,17 @@ class _Compiler:
             both = self.units.aligned(both)
             return self.units.distinct(both) if node.args.get("distinct") else both
         if isinstance(node, exp.SetOperation):
-            raise Unsupported("set_operation", type(node).__name__.upper())
+            raise UnsupportedError("set_operation", type(node).__name__.upper())
         if isinstance(node, exp.Select):
             return self.select(node, ctes)
-        raise Unsupported("clause", type(node).__name__)
+        raise UnsupportedError("clause", type(node).__name__)
 
     def select(self, node: exp.Select, ctes: dict[str, list[Block]]) -> list[Block]:
         if node.args.get("limit") or node.args.get("offset"):
-            raise Unsupported("limit", "LIMIT")
+            raise UnsupportedError("limit", "LIMIT")
         _only(node, _SELECT_ARGS, "SELECT")
         if node.find(exp.Window, bfs=False) and any(w.parent_select is node for w in node.find_all(exp.Window)):
-            raise Unsupported("window")
+            raise UnsupportedError("window")
         blocks, scope = self.sources(node, ctes)
         where = node.args.get("where")
         blocks = [self._filtered(b, s, where.this if where else None) for b, s in zip(blocks, scope, strict=True)]
@@ -232,7 +236,7 @@ class _Compiler:
             _only(group, {"expressions"}, "GROUP BY with ROLLUP, CUBE, GROUPING SETS or ALL", "grouping_sets")
             for key in group.expressions:
                 if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
-                    raise Unsupported("grouping_sets", type(key).__name__.upper())
+                    raise UnsupportedError("grouping_sets", type(key).__name__.upper())
         selected = [(e.alias_or_name, e.unalias()) for e in node.expressions]
         for _, expression in selected:
             _no_subquery(expression)
@@ -256,13 +260,13 @@ class _Compiler:
         for join in node.args.get("joins") or []:
             kind = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).split()
             if any(k.upper() not in ("INNER", "CROSS") for k in kind):
-                raise Unsupported("outer_join", " ".join(kind).upper() + " JOIN")
+                raise UnsupportedError("outer_join", " ".join(kind).upper() + " JOIN")
             _only(join, {"this", "on", "kind", "side", "method"}, "this form of JOIN")
             items.append((join.this, join.args.get("on")))
         for item, on in items:
             alias, options = self.item(item, ctes)
             if len(blocks) * len(options) > MAX_BRANCHES:
-                raise Unsupported("too_many_branches", str(len(blocks) * len(options)))
+                raise UnsupportedError("too_many_branches", str(len(blocks) * len(options)))
             pairs = []
             for block, values in zip(blocks, scope, strict=True):
                 for option in options:
@@ -277,20 +281,22 @@ class _Compiler:
     def item(self, node: exp.Expression, ctes: dict[str, list[Block]]) -> tuple[str, list[Block]]:
         for clause in ("joins", "laterals", "pivots", "sample"):
             if node.args.get(clause):
-                raise Unsupported("clause", {"joins": "a join in parentheses", "laterals": "LATERAL VIEW", "pivots": "PIVOT", "sample": "TABLESAMPLE"}[clause])
+                raise UnsupportedError(
+                    "clause", {"joins": "a join in parentheses", "laterals": "LATERAL VIEW", "pivots": "PIVOT", "sample": "TABLESAMPLE"}[clause]
+                )
         alias = node.alias_or_name.lower()
         if isinstance(node, exp.Table):
             if _is_bound(node, ctes):
                 return alias, ctes[node.name.lower()]
             relation = self.units.relations.get(node.name.lower())
             if relation is None or node.args.get("version") or node.args.get("when"):
-                raise Unsupported("clause", f"reading {node.sql(dialect='spark')}")
+                raise UnsupportedError("clause", f"reading {node.sql(dialect='spark')}")
             _only(node, {"this", "alias"}, f"reading {node.name} with options")
             leaf = node.alias_or_name
             return alias, [Block([(leaf, node.name.lower())], [], [(c.name, leaf_column(leaf, c.name)) for c in relation.columns])]
         if isinstance(node, exp.Subquery):
             return alias, self.query(node, ctes)
-        raise Unsupported("clause", f"{type(node).__name__} in FROM")
+        raise UnsupportedError("clause", f"{type(node).__name__} in FROM")
 
     def _filtered(self, block: Block, scope: dict[tuple[str, str], exp.Expression], condition: exp.Expression | None) -> Block:
         preds = list(block.preds)
@@ -300,7 +306,24 @@ class _Compiler:
         return Block(block.leaves, preds, block.outs)
 
 
-_SELECT_ARGS = {"expressions", "from_", "from", "joins", "where", "group", "having", "order", "sort", "distinct", "with_", "with", "kind", "hint", "limit", "offset"}
+_SELECT_ARGS = {
+    "expressions",
+    "from_",
+    "from",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "order",
+    "sort",
+    "distinct",
+    "with_",
+    "with",
+    "kind",
+    "hint",
+    "limit",
+    "offset",
+}
 
 
 def _is_bound(table: exp.Table, ctes: dict[str, list[Block]]) -> bool:
@@ -320,14 +343,12 @@ def _only(node: exp.Expression, allowed: set[str], what: str, code: str = "claus
     """Refuse a node that carries a clause the compiler doesn't look at: nothing is ignored in silence."""
     for key, value in node.args.items():
         if key not in allowed and value not in (None, False, []):
-            raise Unsupported(code, what if code != "clause" else f"{what} with {key.strip('_').upper()}")
+            raise UnsupportedError(code, what if code != "clause" else f"{what} with {key.strip('_').upper()}")
 
 
 def _no_subquery(node: exp.Expression) -> None:
     if isinstance(node, exp.Query) or node.find(exp.Query):
         kind = "EXISTS" if node.find(exp.Exists) else "IN" if node.find(exp.In) else "scalar"
-        raise Unsupported("subquery", kind)
+        raise UnsupportedError("subquery", kind)
     if node.find(exp.Explode, exp.Posexplode, exp.Inline, exp.UDTF):
-        raise Unsupported("generator", "explode in the select list")
-
-
+        raise UnsupportedError("generator", "explode in the select list")

@@ -18,7 +18,7 @@ from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, conjuncts, leaf_column, sql_of, substituted, to_branch, to_expr
 from ivm.sql.keys import core_key
 from ivm.sql.render import core_sql, reduce_sql, schema_leaf
-from ivm.sql.support import Unsupported
+from ivm.sql.support import UnsupportedError
 
 Scope = dict[tuple[str, str], exp.Expression]
 
@@ -63,10 +63,7 @@ class Units:
         result = []
         for block, core in zip(blocks, cores, strict=True):
             own = self.analyzer.schema(core_sql(core, leaf))
-            outs = [
-                (n, e if a.type == u.type else exp.cast(e.copy(), u.type, dialect="spark"))
-                for (n, e), a, u in zip(block.outs, own, union, strict=True)
-            ]
+            outs = [(n, e if a.type == u.type else exp.cast(e.copy(), u.type, dialect="spark")) for (n, e), a, u in zip(block.outs, own, union, strict=True)]
             result.append(Block(block.leaves, block.preds, outs))
         return result
 
@@ -91,7 +88,7 @@ class Units:
         Keys, select list and HAVING are in terms of the scopes' names; each block computes them its own way.
         """
         if not all(b.leaves for b in blocks):
-            raise Unsupported("no_source")
+            raise UnsupportedError("no_source")
         names = _key_names(keys)
         post = [e for _, e in selected] + list(conjuncts(having))
         calls: dict[str, tuple[str, exp.Expression]] = {}
@@ -114,7 +111,7 @@ class Units:
         types = {c.name: c.type for c in self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))}
         for n in names:
             if "map<" in types[n] or types[n] == "variant":
-                raise Unsupported("unorderable", types[n])
+                raise UnsupportedError("unorderable", types[n])
         reduce = Reduce(tuple(Column(n, types[n]) for n in names), tuple(_typed(spec, types) for spec in specs))
         return [self._reader(core, reduce, dict(zip(names, keys, strict=True)), {k: n for k, (n, _) in calls.items()}, selected, having)]
 
@@ -130,7 +127,7 @@ class Units:
         name = f"{self.view}__{len(self.made) + 1}".lower()
         columns = self.analyzer.schema(reduce_sql(reduce, core_sql(core, schema_leaf(self.relations))))
         if not reduce.keys and not reduce.calls:
-            raise Unsupported("clause", "a grouping without keys and calls")
+            raise UnsupportedError("clause", "a grouping without keys and calls")
         key = tuple(k.name for k in reduce.keys)
         post = Post(GROUP_ALIAS, (), tuple(Output(c.name, to_expr(leaf_column(GROUP_ALIAS, c.name))) for c in columns))
         self.made[name] = Unit(name, core, reduce, post, columns, key)
@@ -150,9 +147,9 @@ class Units:
         for expression in [e for _, e in outs] + preds:
             stray = [c.sql() for c in expression.find_all(exp.Column) if c.table != name]
             if stray:
-                raise Unsupported("clause", f"{', '.join(stray)} outside GROUP BY")
+                raise UnsupportedError("clause", f"{', '.join(stray)} outside GROUP BY")
             if expression.find(exp.Query):
-                raise Unsupported("subquery", "HAVING or the select list of a grouping")
+                raise UnsupportedError("subquery", "HAVING or the select list of a grouping")
         return Block([(name, name)], preds, outs)
 
     def _check_scalars(self, core: Core) -> None:
@@ -162,7 +159,7 @@ class Units:
             sources = ", ".join(f"{leaf_sql(leaf)} AS `{leaf.alias}`" for leaf in branch.leaves)
             complaint = self.analyzer.scalar(expressions, sources) if expressions else None
             if complaint:
-                raise Unsupported("expression", complaint)
+                raise UnsupportedError("expression", complaint)
 
     def finish(self, blocks: list[Block], columns: tuple[Column, ...]) -> tuple[Unit, ...]:
         """Close the program: the last unit is the view, fused with the grouping it reads if it can be."""
@@ -170,7 +167,7 @@ class Units:
         units = []
         for unit in [*self.made.values(), top]:
             if unit.reduce and not unit.reduce.linear and not unit.reduce.keys:
-                raise Unsupported("global_reduce", ", ".join(c.sql for c in unit.reduce.calls if not c.function))
+                raise UnsupportedError("global_reduce", ", ".join(c.sql for c in unit.reduce.calls if not c.function))
             units.append(unit)
         return tuple(units)
 
@@ -179,7 +176,7 @@ class Units:
         self._check_scalars(core)
         for column in columns:
             if "map<" in column.type or column.type == "variant":
-                raise Unsupported("unorderable", column.type)
+                raise UnsupportedError("unorderable", column.type)
         return Unit(self.view, core, None, None, columns, core_key(core, self.relations))
 
     def _fused(self, blocks: list[Block], columns: tuple[Column, ...]) -> Unit | None:
@@ -225,7 +222,7 @@ def _call_spec(name: str, call: exp.Expression, arguments: dict[str, tuple[str, 
     if isinstance(call, exp.Filter):
         inner, condition = call.this, call.expression.this
     function = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}.get(type(inner))
-    operand = inner.this if function else None
+    operand = inner.this
     several = bool(inner.args.get("expressions"))
     if function and not isinstance(operand, exp.Distinct) and not several:
         star = isinstance(operand, exp.Star)

@@ -15,7 +15,10 @@ _REASONS: dict[str, tuple[str, str]] = {
     "recursion": ("WITH RECURSIVE is not maintained yet", "accept the full refresh"),
     "nondeterministic": ("{what} gives another answer each time it is asked", "take the value from a source column; the view is refreshed in full each time"),
     "no_source": ("no table is read, so nothing can change", "accept the full refresh"),
-    "round_trip": ("the SQL parser doesn't reproduce this statement's exact meaning in Spark ({what})", "rewrite the expression in a plainer form, and tell us"),
+    "round_trip": (
+        "the SQL parser doesn't reproduce this statement's exact meaning in Spark ({what})",
+        "rewrite the expression in a plainer form, and tell us",
+    ),
     "parser": ("the SQL parser can't resolve this statement: {what}", "qualify the columns with their table's alias, and tell us"),
     "expression": ("an expression is not a plain scalar: {what}", "accept the full refresh"),
     "schema": ("the compiled program has other columns than Spark's own: {what}", "cast the columns explicitly, and tell us"),
@@ -27,7 +30,7 @@ _REASONS: dict[str, tuple[str, str]] = {
 }
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """Raised inside the compiler; becomes the view's refusal."""
 
     def __init__(self, code: str, what: str = "") -> None:
@@ -52,8 +55,32 @@ def reason_codes() -> tuple[Refusal, ...]:
 
 #: Functions whose value depends on when or where they run though Spark folds them within one statement.
 VOLATILE = frozenset(
-    "current_date curdate current_timestamp now localtimestamp current_time current_user user session_user "
-    "current_database current_schema current_catalog rand random randn uuid shuffle randstr uniform "
-    "monotonically_increasing_id spark_partition_id input_file_name input_file_block_start input_file_block_length "
-    "current_timezone unix_timestamp_now".split()
+    [
+        "current_date",
+        "curdate",
+        "current_timestamp",
+        "now",
+        "localtimestamp",
+        "current_time",
+        "current_user",
+        "user",
+        "session_user",
+        "current_database",
+        "current_schema",
+        "current_catalog",
+        "rand",
+        "random",
+        "randn",
+        "uuid",
+        "shuffle",
+        "randstr",
+        "uniform",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+        "current_timezone",
+        "unix_timestamp_now",
+    ]
 )

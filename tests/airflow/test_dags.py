@@ -1,0 +1,154 @@
+"""The DAG files import, have the visible tasks in order, and run end to end in a real Airflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.airflow]
+
+REPO = Path(__file__).resolve().parents[2]
+
+STRUCTURE = """
+import json, sys
+sys.path.insert(0, "dags")
+import ivm_dags
+from airflow.sdk import DAG
+found = {}
+for name, dag in vars(ivm_dags).items():
+    if isinstance(dag, DAG):
+        found[name] = {
+            "tasks": {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks},
+            "retries": sorted({t.retries for t in dag.tasks}),
+            "outlets": sorted(a.name for t in dag.tasks for a in t.outlets),
+            "max_active_runs": dag.max_active_runs,
+            "params": {k: dag.params.get_param(k).schema for k in dag.params},
+        }
+heavy = sorted({"pyspark", "deltalake", "sqlglot", "great_expectations", "pandas"} & set(sys.modules))
+print("RESULT" + json.dumps({"dags": found, "heavy": heavy}))
+"""
+
+
+@pytest.fixture(scope="module")
+def airflow_home(tmp_path_factory):
+    return tmp_path_factory.mktemp("airflow")
+
+
+@pytest.fixture(scope="module")
+def structure(airflow_home):
+    env = {**os.environ, "AIRFLOW_HOME": str(airflow_home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    env.pop("IVM_PIPELINES", None)
+    done = subprocess.run([sys.executable, "-c", STRUCTURE], cwd=REPO, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.split("RESULT")[1])
+
+
+def test_each_pipeline_folder_has_three_dags(structure):
+    folders = {p.parent.name for p in (REPO / "pipelines").glob("*/pipeline.yml")}
+    assert set(structure["dags"]) == {f"ivm_{f}{kind}" for f in folders for kind in ("", "_backfill", "_maintenance")}
+
+
+def test_refresh_tasks_are_visible_and_in_order(structure):
+    dag = structure["dags"]["ivm_tpch"]
+    assert dag["tasks"] == {"plan": ["apply"], "apply": ["check", "publish"], "check": ["publish"], "publish": ["compact"], "compact": []}
+    assert dag["retries"] == [2]
+    assert dag["max_active_runs"] == 1
+    assert "tpch.q05" in dag["outlets"]
+
+
+def test_backfill_parameters_are_validated(structure):
+    params = structure["dags"]["ivm_tpch_backfill"]["params"]
+    assert "q01" in params["view"]["enum"]
+    assert params["where"]["maxLength"] == 2000
+
+
+def test_the_dag_processor_imports_nothing_heavy(structure):
+    assert structure["heavy"] == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_end_to_end_in_a_real_airflow(spark, tmp_path):
+    """Build, follow, skip, a gate that fails, a backfill: through `airflow standalone` and one Spark Connect server."""
+    from deltalake import DeltaTable, write_deltalake
+
+    import pyarrow as pa
+
+    from ivm.demo.main import trigger
+    from ivm.orchestration.services import HOST, airflow_environment, free_port, start_airflow, start_connect_server
+
+    source, folder = tmp_path / "orders", tmp_path / "pipelines" / "shop"
+    (folder / "views").mkdir(parents=True)
+    (folder / "pipeline.yml").write_text(f"name: shop\nroot: {tmp_path}/root\nsources:\n  orders: {{path: {source}, primary_key: id}}\n")
+    (folder / "views" / "totals.sql").write_text("SELECT customer, sum(amount) AS total FROM orders GROUP BY customer")
+    (folder / "checks.yml").write_text("totals:\n  state:\n    - expect_column_values_to_be_between: {column: total, max_value: 1000}\n")
+
+    def orders(rows, **options):
+        data = pa.table({"id": [r[0] for r in rows], "customer": [r[1] for r in rows], "amount": pa.array([r[2] for r in rows], pa.int64())})
+        write_deltalake(str(source), data, configuration={"delta.enableChangeDataFeed": "true"}, **options)
+
+    def published():
+        rows = DeltaTable(f"{tmp_path}/root/totals").to_pyarrow_table().to_pylist()
+        return {r["customer"]: r["total"] for r in rows}
+
+    orders([(1, "a", 10), (2, "b", 20)])
+    services = []
+    try:
+        spark_port, port = free_port(), free_port()
+        services.append(start_connect_server(spark_port, tmp_path / "connect.log"))
+        extra = {"IVM_PIPELINES": str(tmp_path / "pipelines"), "IVM_SPARK_REMOTE": f"sc://{HOST}:{spark_port}"}
+        env = airflow_environment(tmp_path / "home", REPO / "dags", port, extra)
+        services.append(start_airflow(env, tmp_path / "airflow.log"))
+        _await(env, "ivm_shop")
+
+        state, tasks = trigger(env, "ivm_shop", "build")
+        assert state == "success", _logs(tmp_path)
+        assert {t["task_id"]: t["state"] for t in tasks} == {"plan": "success", "apply": "success", "check": "success", "publish": "success", "compact": "skipped"}
+        assert published() == {"a": 10, "b": 20}
+
+        state, tasks = trigger(env, "ivm_shop", "nothing_new")
+        assert {t["state"] for t in tasks} == {"skipped"}
+
+        orders([(3, "a", 5)], mode="append")
+        state, _ = trigger(env, "ivm_shop", "follow")
+        assert state == "success", _logs(tmp_path)
+        assert published() == {"a": 15, "b": 20}
+
+        orders([(4, "b", 5000)], mode="append")
+        state, tasks = trigger(env, "ivm_shop", "gate")
+        assert state == "failed"
+        assert {t["task_id"]: t["state"] for t in tasks}["check"] == "failed"
+        assert published() == {"a": 15, "b": 20}
+        DeltaTable(str(source)).delete("id = 4")
+        state, _ = trigger(env, "ivm_shop", "mended")
+        assert state == "success", _logs(tmp_path)
+
+        state, _ = trigger(env, "ivm_shop_backfill", "slice", {"view": "totals", "where": "customer = 'a'"})
+        assert state == "success", _logs(tmp_path)
+        state, tasks = trigger(env, "ivm_shop_backfill", "bad", {"view": "totals", "where": "total > 1"})
+        assert {t["task_id"]: t["state"] for t in tasks}["validate"] == "failed"
+        assert published() == {"a": 15, "b": 20}
+    finally:
+        for service in reversed(services):
+            service.stop()
+
+
+def _await(env, dag):
+    import time
+
+    from ivm.demo.main import _api
+
+    deadline = time.monotonic() + 90
+    while dag not in {d["dag_id"] for d in _api(env, "GET", "/dags")["dags"]}:
+        assert time.monotonic() < deadline, "the DAG was not found"
+        time.sleep(1)
+
+
+def _logs(folder: Path) -> str:
+    files = sorted((folder / "home" / "logs").rglob("*.log"), key=lambda p: p.stat().st_mtime)
+    return "\n".join(f.read_text()[-1500:] for f in files[-2:])

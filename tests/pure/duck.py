@@ -1,0 +1,88 @@
+"""DuckDB as the engine of pure tests: analyses views, and runs our statements on whole old and new tables."""
+
+from __future__ import annotations
+
+import duckdb
+import sqlglot
+
+from ivm.names import ident
+from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf, Relation
+from ivm.rewrite.delta_join import State
+
+TYPES = {"INTEGER": "int", "BIGINT": "bigint", "HUGEINT": "bigint", "VARCHAR": "string", "DOUBLE": "double", "BOOLEAN": "boolean", "DATE": "date"}
+
+
+def duck(sql: str) -> str:
+    return sqlglot.transpile(sql, read="spark", write="duckdb")[0].replace('AS "HUGEINT"', "")
+
+
+class DuckAnalyzer:
+    """Answers the compiler; DuckDB knows no sameSemantics, so statements count as equal."""
+
+    def __init__(self) -> None:
+        self.connection = duckdb.connect()
+
+    def schema(self, sql):
+        result = self.connection.sql(duck(sql))
+        return tuple(Column(n, TYPES.get(str(t), str(t).lower())) for n, t in zip(result.columns, result.types, strict=True))
+
+    def same(self, one, other):
+        return True
+
+    def scalar(self, expressions, from_sql):
+        return None
+
+
+class DuckLake:
+    """Tables in two states, and the `Reads` that our statements need, over whole tables."""
+
+    def __init__(self, relations: dict[str, Relation], telescoping: bool) -> None:
+        self.connection = duckdb.connect()
+        self.relations = relations
+        self.telescoping = telescoping
+        self.moved: set[str] = set()
+
+    def load(self, name: str, old: list[tuple], new: list[tuple]) -> None:
+        relation = self.relations[name]
+        columns = ", ".join(f'"{c.name}" {c.type}' for c in relation.columns)
+        for state, rows in (("old", old), ("new", new)):
+            self.connection.execute(f"CREATE OR REPLACE TABLE {name}_{state} ({columns})")
+            if rows:
+                marks = ", ".join("?" for _ in relation.columns)
+                self.connection.executemany(f"INSERT INTO {name}_{state} VALUES ({marks})", rows)
+        names = ", ".join(f'"{c.name}"' for c in relation.columns)
+        delta = (
+            f'SELECT {names}, 1 AS "{WEIGHT}" FROM (SELECT * FROM {name}_new EXCEPT ALL SELECT * FROM {name}_old) '
+            f'UNION ALL SELECT {names}, -1 FROM (SELECT * FROM {name}_old EXCEPT ALL SELECT * FROM {name}_new)'
+        )
+        self.connection.execute(f"CREATE OR REPLACE TABLE {name}_delta AS {delta}")
+        self.connection.execute(
+            f'CREATE OR REPLACE TABLE {name}_both AS SELECT {names}, 1 AS "{IN_NEW}", 1 AS "{IN_OLD}" FROM (SELECT * FROM {name}_new INTERSECT ALL SELECT * FROM {name}_old) '
+            f'UNION ALL SELECT {names}, CASE WHEN "{WEIGHT}" > 0 THEN 1 ELSE 0 END, CASE WHEN "{WEIGHT}" > 0 THEN 0 ELSE 1 END FROM {name}_delta'
+        )
+        (count,) = self.connection.execute(f"SELECT count(*) FROM {name}_delta").fetchone()
+        self.moved.discard(name)
+        if count:
+            self.moved.add(name)
+
+    def run(self, sql: str) -> list[tuple]:
+        return self.connection.execute(duck(sql)).fetchall()
+
+    # -- Reads ------------------------------------------------------------------------------------
+
+    def changed(self, relation: str) -> bool:
+        return relation in self.moved
+
+    def signed(self, leaf: Leaf, level: int):
+        if self.telescoping:
+            return None
+        return ident(f"{leaf.relation}_{'both' if self.changed(leaf.relation) else 'new'}")
+
+    def delta(self, leaf: Leaf) -> str:
+        return ident(f"{leaf.relation}_delta")
+
+    def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
+        return ident(f"{leaf.relation}_{'old' if state is State.OLD else 'new'}"), False
+
+
+__all__ = ["DuckAnalyzer", "DuckLake", "duck"]

@@ -1,0 +1,157 @@
+"""What the compiler makes of views: strategies, keys, walks, refusals; and plan nodes that can't be built wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from ivm.errors import ViewError
+from ivm.plan.nodes import Branch, Column, Expr, Leaf, Output, PlanError, Relation
+from ivm.refresh.records import from_json, program_json
+from ivm.rewrite.delta_join import delta_terms
+from ivm.rewrite.slices import WHOLE, Facts, Requests, walk_groups, walk_term
+from ivm.sql.parse import Program, parse_view, splice
+from ivm.sql.support import reason_codes
+from tests.pure.duck import DuckAnalyzer
+
+CUSTOMER = Relation("customer", "source", (Column("ck", "bigint"), Column("nation", "string"), Column("score", "double")), ("ck",))
+ORDERS = Relation("orders", "source", (Column("ok", "bigint"), Column("ck", "bigint"), Column("day", "date")), ("ok",))
+LINES = Relation("lines", "source", (Column("ok", "bigint"), Column("price", "decimal(15,2)"), Column("n", "int")))
+RELATIONS = {r.name: r for r in (CUSTOMER, ORDERS, LINES)}
+BIG = 1_000_000
+
+
+def program(sql: str) -> Program:
+    return parse_view("v", sql, dict(RELATIONS), DuckAnalyzer())
+
+
+def walks(sql: str, changed: set[str]):
+    (unit,) = program(sql).units
+    facts = {n: Facts(r, BIG, ((("ck",), "customer"),) if n == "orders" else ((("ok",), "orders"),) if n == "lines" else ()) for n, r in RELATIONS.items()}
+    facts[unit.name] = Facts(Relation(unit.name, "unit", unit.columns), BIG)
+    requests = Requests()
+    walked = [(t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(changed))]
+    return unit, walked, facts, requests
+
+
+JOIN = "SELECT c.nation, sum(l.price) AS s FROM customer c JOIN orders o ON o.ck = c.ck JOIN lines l ON l.ok = o.ok GROUP BY c.nation"
+
+
+def test_a_walk_goes_from_the_delta_along_the_edges():
+    _, walked, _, requests = walks(JOIN, {"customer"})
+    assert [levels for _, levels in walked] == [{"o": 1, "l": 2}]
+    assert {(r, level, m.columns, m.provider.relation) for (r, level), ms in requests.matches.items() for m in ms} == {
+        ("orders", 1, ("ck",), "customer"),
+        ("lines", 2, ("ok",), "orders"),
+    }
+    assert not requests.whole
+
+
+def test_requests_of_all_terms_and_views_share_slices():
+    _, _, _, requests = walks(JOIN, {"customer", "orders", "lines"})
+    assert set(requests.matches) == {("orders", 1), ("lines", 2), ("lines", 1), ("customer", 1), ("customer", 2)}
+
+
+def test_leaves_without_an_edge_are_read_whole():
+    _, walked, _, requests = walks("SELECT o.ok, l.n FROM orders o JOIN lines l ON l.n < o.ok", {"orders"})
+    assert walked[0][1] == {"l": WHOLE}
+    assert requests.whole == {"lines"}
+
+
+def test_floating_keys_are_not_walked():
+    _, walked, _, _ = walks("SELECT a.ck FROM customer a JOIN customer b ON a.score = b.score", {"customer"})
+    assert [levels for _, levels in walked] == [{"b": WHOLE}, {"a": WHOLE}]
+
+
+def test_affected_groups_are_read_by_their_keys_with_nulls():
+    unit, walked, facts, requests = walks("SELECT o.ck, max(l.price) AS m FROM orders o JOIN lines l ON l.ok = o.ok GROUP BY o.ck", {"lines"})
+    levels, own = walk_groups(unit, walked, facts, requests)
+    assert levels == ({"o": 2, "l": 3},)
+    assert own == 2
+    assert all(m.nulls for m in requests.matches["v", 2])
+
+
+@pytest.mark.parametrize(
+    ("sql", "key"),
+    [
+        ("SELECT ok, day FROM orders", ("ok",)),
+        ("SELECT o.ok, c.nation FROM orders o JOIN customer c ON c.ck = o.ck", ("ok",)),
+        ("SELECT day FROM orders", ()),
+        ("SELECT nation, count(*) AS n FROM customer GROUP BY nation", ("nation",)),
+        ("SELECT count(*) AS n FROM customer GROUP BY nation", ()),
+        ("SELECT ok FROM orders UNION ALL SELECT ck FROM customer", ()),
+    ],
+)
+def test_keys_of_views(sql, key):
+    assert program(sql).units[-1].key == key
+
+
+@pytest.mark.parametrize(
+    ("sql", "units"),
+    [
+        ("SELECT ck FROM orders", ["v"]),
+        ("SELECT day, max(ok) AS m FROM orders GROUP BY day", ["v"]),
+        ("SELECT max(ok) AS m FROM orders GROUP BY day", ["v__1", "v"]),
+        ("SELECT count(*) AS n FROM (SELECT DISTINCT ck FROM orders) x", ["v__1", "v"]),
+        ("SELECT a.n + b.n AS n FROM (SELECT day, count(*) AS n FROM orders GROUP BY day) a JOIN (SELECT day, sum(ck) AS n FROM orders GROUP BY day) b ON a.day = b.day", ["v__1", "v__2", "v"]),
+    ],
+)
+def test_groupings_become_units_and_the_last_is_fused(sql, units):
+    assert [u.name for u in program(sql).units] == units
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT o.ok FROM orders o LEFT JOIN customer c ON c.ck = o.ck", "outer_join"),
+        ("SELECT ok FROM orders WHERE EXISTS (SELECT 1 FROM customer WHERE customer.ck = orders.ck)", "subquery"),
+        ("SELECT ok, row_number() OVER (ORDER BY ok) AS n FROM orders", "window"),
+        ("SELECT ok FROM orders ORDER BY ok LIMIT 3", "limit"),
+        ("SELECT ck, count(*) AS n FROM orders GROUP BY ROLLUP (ck)", "grouping_sets"),
+        ("SELECT ok FROM orders EXCEPT SELECT ck FROM customer", "set_operation"),
+        ("SELECT ok, rand() AS r FROM orders", "nondeterministic"),
+        ("SELECT max(price) AS m FROM lines", "global_reduce"),
+    ],
+)
+def test_what_is_refused_has_a_code_a_sentence_and_a_mend(sql, code):
+    compiled = program(sql)
+    assert [r.code for r in compiled.refusals] == [code]
+    assert compiled.refusals[0].reason
+    assert compiled.refusals[0].mend
+    assert compiled.units == ()
+
+
+def test_order_by_is_ignored_for_storage():
+    assert program("SELECT ok FROM orders ORDER BY ok DESC").incremental
+
+
+def test_float_sums_are_not_accumulated_and_integer_sums_are():
+    assert not program("SELECT nation, sum(score) AS s FROM customer GROUP BY nation").units[0].reduce.linear
+    assert program("SELECT nation, sum(ck) AS s, avg(ck) AS a FROM customer GROUP BY nation").units[0].reduce.linear
+
+
+def test_unknown_tables_are_named():
+    with pytest.raises(ViewError, match=r"reads nowhere, somewhere.*There are: customer, lines, orders"):
+        program("SELECT * FROM nowhere, somewhere")
+
+
+def test_splice_leaves_all_else_alone():
+    sql = "WITH orders AS (SELECT * FROM lines /* lines */) SELECT 'lines', l.n FROM orders l, lines WHERE lines.n = 1"
+    assert splice(sql, {"lines": "X"}) == "WITH orders AS (SELECT * FROM X AS `lines` /* lines */) SELECT 'lines', l.n FROM orders l, X AS `lines` WHERE lines.n = 1"
+
+
+def test_programs_survive_being_stored():
+    for sql in (JOIN, "SELECT DISTINCT ck FROM orders UNION ALL SELECT n FROM lines", "SELECT ok, rand() AS r FROM orders"):
+        compiled = program(sql)
+        assert from_json(Program, program_json(compiled)) == compiled
+
+
+def test_reason_codes_are_distinct():
+    codes = [r.code for r in reason_codes()]
+    assert len(set(codes)) == len(codes)
+
+
+def test_a_branch_can_not_read_what_no_leaf_has():
+    with pytest.raises(PlanError, match="which no leaf has"):
+        Branch((Leaf("a", "orders", ("ok",)),), (), (Output("x", Expr("`a`.`day`", frozenset({("a", "day")}))),))
+    with pytest.raises(PlanError, match="aliases repeat"):
+        Branch((Leaf("a", "orders", ()), Leaf("a", "lines", ())), (), ())

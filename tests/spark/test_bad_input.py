@@ -1,0 +1,148 @@
+"""Bad input gets a clear error, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+import ivm
+from ivm.errors import ConfigError, RefusedError, SourceError, StateError, ViewError
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def pipe(lake):
+    lake.table("t", "k bigint, v int", rows=5)
+    return lake.pipeline({})
+
+
+def test_unknown_table_is_named_and_what_exists(pipe):
+    with pytest.raises(ViewError, match=r"reads nowhere.*There are: t"):
+        pipe.view("v", "SELECT * FROM nowhere")
+
+
+def test_unknown_column_is_named_and_what_exists(pipe):
+    with pytest.raises(ViewError, match=r"`missing` cannot be resolved.*`k`"):
+        pipe.view("v", "SELECT missing FROM t")
+    assert "v" not in pipe.context.views
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT k FROM t; SELECT v FROM t", "one SELECT"),
+        ("DELETE FROM t", "one SELECT"),
+        ("SELECT k FROM", "can't be parsed"),
+        ("SELECT k, v AS k FROM t", "two columns named 'k'"),
+        ("SELECT k + 1 AS `a b` FROM t", "Delta can't store"),
+        ("SELECT NULL AS n, k FROM t", "type void"),
+    ],
+)
+def test_sql_that_can_not_be_a_view(pipe, sql, message):
+    with pytest.raises(ViewError, match=message):
+        pipe.view("v", sql)
+
+
+def test_source_without_feed_says_how_to_switch_it_on(pipe, spark, tmp_path):
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/plain` (k int) USING delta")
+    with pytest.raises(SourceError, match=r"no change data feed.*ALTER TABLE delta.`.*plain` SET TBLPROPERTIES \('delta.enableChangeDataFeed' = 'true'\)"):
+        pipe.source("plain", f"{tmp_path}/plain")
+
+
+def test_source_that_is_not_delta(pipe, spark, tmp_path):
+    spark.sql("SELECT 1 AS a").write.parquet(f"{tmp_path}/parquet")
+    with pytest.raises(SourceError, match=r"not a Delta table.*CONVERT TO DELTA"):
+        pipe.source("p", f"{tmp_path}/parquet")
+    with pytest.raises(SourceError, match="nothing at"):
+        pipe.source("p", f"{tmp_path}/absent")
+
+
+def test_key_that_does_not_exist(pipe, lake):
+    with pytest.raises(SourceError, match=r"declared key column\(s\) id don't exist.*There are: k, v"):
+        pipe.source("again", lake.path("t"), primary_key=["id"])
+
+
+def test_cycle_is_shown(pipe):
+    pipe.view("a", "SELECT k FROM b", file="a.sql")
+    pipe.view("b", "SELECT k FROM a", file="b.sql")
+    with pytest.raises(ViewError, match="a -> b -> a"):
+        pipe.refresh()
+
+
+def test_two_views_of_one_name(pipe):
+    pipe.view("v", "SELECT k FROM t")
+    with pytest.raises(ConfigError, match="'V' is taken"):
+        pipe.view("V", "SELECT v FROM t")
+    with pytest.raises(ConfigError, match="is taken"):
+        pipe.view("T", "SELECT v FROM t")
+
+
+@pytest.mark.parametrize("name", ["a b", "1a", "a;drop", "`x`", "../up", "", "__ivm_x"])
+def test_names_are_identifiers(pipe, name):
+    with pytest.raises(ConfigError, match="name"):
+        pipe.view(name, "SELECT k FROM t")
+
+
+def test_paths_and_columns_are_quoted(spark, tmp_path):
+    path = f"{tmp_path}/it's a `odd` path"
+    quoted = path.replace("`", "``")
+    spark.sql(f"CREATE TABLE delta.`{quoted}` (`select` int, `a.b` int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    spark.sql(f"INSERT INTO delta.`{quoted}` VALUES (1, 2), (1, 3)")
+    pipe = ivm.Pipeline("odd", spark, tmp_path / "root")
+    pipe.source("t", path)
+    pipe.view("v", "SELECT `select`, sum(`a.b`) AS s FROM t GROUP BY `select`")
+    pipe.refresh()
+    spark.sql(f"INSERT INTO delta.`{quoted}` VALUES (1, 4), (2, 5)")
+    report = pipe.refresh()
+    assert report.views["v"].strategy == "incremental", report
+    assert pipe.verify("v")
+
+
+def test_root_of_another_pipeline(pipe, spark):
+    pipe.view("v", "SELECT k FROM t")
+    pipe.refresh()
+    with pytest.raises(StateError, match="belongs to the pipeline 'oracle', not to 'other'"):
+        ivm.Pipeline("other", spark, pipe.root)
+
+
+def test_strict_mode_refuses_with_reason_and_mend(pipe):
+    with pytest.raises(RefusedError, match=r"window functions.*\[window\].*To mend it"):
+        pipe.view("w", "SELECT k, row_number() OVER (ORDER BY v) AS n FROM t", mode="incremental")
+    with pytest.raises(ConfigError, match="mode 'fast'"):
+        pipe.view("w", "SELECT k FROM t", mode="fast")
+
+
+def test_non_deterministic_views_are_full_each_time(pipe):
+    pipe.view("now_view", "SELECT k, current_date() AS d FROM t")
+    pipe.refresh()
+    report = pipe.refresh()
+    assert report.views["now_view"].strategy == "full"
+    assert "another answer each time" in report.views["now_view"].reason
+
+
+def test_unknown_check_and_unknown_view(pipe):
+    pipe.view("v", "SELECT k FROM t")
+    pipe.context.checks = {"v": {"state": [{"expect_nonsense": {}}]}}
+    with pytest.raises(ConfigError, match="expect_nonsense"):
+        pipe.refresh()
+    pipe.context.checks = {}
+    pipe.refresh()
+    with pytest.raises(ConfigError, match=r"no view 'w'.*There are: v"):
+        pipe.read("w")
+
+
+def test_catalog_identifiers_are_sources_too(lake, spark):
+    spark.sql("CREATE TABLE default.ivm_catalog_t (k bigint, v int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    try:
+        spark.sql("INSERT INTO default.ivm_catalog_t VALUES (1, 1)")
+        pipe = ivm.Pipeline("catalog", spark, lake.folder / "root")
+        pipe.source("t", "default.ivm_catalog_t", primary_key="k")
+        pipe.view("v", "SELECT k, sum(v) AS s FROM t GROUP BY k")
+        pipe.refresh()
+        spark.sql("INSERT INTO default.ivm_catalog_t VALUES (1, 4), (2, 2)")
+        assert pipe.refresh().views["v"].strategy == "incremental"
+        assert pipe.verify("v")
+        with pytest.raises(SourceError, match="catalog has no table"):
+            pipe.source("u", "default.nothing_here")
+    finally:
+        spark.sql("DROP TABLE default.ivm_catalog_t")
