@@ -20,8 +20,8 @@ from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
 from ivm.rewrite.statements import accumulate, consolidated, final_rows, repeated
-from ivm.sql.parse import splice
 from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
+from ivm.sql.text import splice
 from ivm.trace.store import append_batch
 
 #: Up to this many rows a result is compared with what is published, and committed by the native lane.

@@ -15,7 +15,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest
 from ivm.refresh.run import committed_or_raise
 from ivm.rewrite.statements import consolidated
-from ivm.sql.parse import splice
+from ivm.sql.text import splice
 
 #: Floating point sums depend on the order of addition; they are compared to this many significant digits.
 FLOAT_DIGITS = 10

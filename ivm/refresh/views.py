@@ -17,8 +17,9 @@ from ivm.errors import RefusedError, ViewError
 from ivm.plan.nodes import Program, Relation
 from ivm.refresh.records import from_json, program_json
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.parse import parse_view, relation_tables
+from ivm.sql.parse import parse_view
 from ivm.sql.support import refusal
+from ivm.sql.text import relation_tables
 
 MODES = ("auto", "incremental", "full")
 

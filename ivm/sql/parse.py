@@ -6,80 +6,22 @@ the statement that sqlglot understood means to Spark what the user wrote; else t
 
 from __future__ import annotations
 
-import itertools
-
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
-from sqlglot.tokens import TokenType
 
 from ivm.errors import ViewError
-from ivm.names import ident
 from ivm.plan.nodes import Column, Program, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, conjuncts, leaf_column, substituted
 from ivm.sql.reduce import Units, has_calls
 from ivm.sql.render import core_sql, post_sql, reduce_sql, schema_leaf, typed_nulls
+from ivm.sql.round_trip import check_round_trip
 from ivm.sql.support import VOLATILE, UnsupportedError, refusal
+from ivm.sql.text import first_line, query_tree, relation_tables, splice
 
 #: A UNION ALL below joins multiplies out; beyond this many branches a view is refused.
 MAX_BRANCHES = 32
-
-
-def relation_tables(sql: str) -> list[tuple[str, int, int, bool]]:
-    """The tables a statement reads, as (name, start, end, has an alias) of each mention; CTEs left out.
-
-    Raises ViewError if it isn't exactly one query.
-    """
-    found = []
-    tree = _tree(sql)
-    for table in tree.find_all(exp.Table):
-        if _is_cte(table):
-            continue
-        start = min(p.meta["start"] for p in table.parts if "start" in p.meta)
-        end = max(p.meta["end"] for p in table.parts if "end" in p.meta)
-        found.append((".".join(p.name for p in table.parts), start, end + 1, bool(table.alias)))
-    return sorted(found, key=lambda t: t[1])
-
-
-def splice(sql: str, replacement: dict[str, str]) -> str:
-    """The user's own text with each table replaced (by lower-case name); nothing else is touched.
-
-    >>> splice("select a from t where t.b = 't'", {"t": "(SELECT 1)"})
-    "select a from (SELECT 1) AS `t` where t.b = 't'"
-    """
-    for name, start, end, aliased in reversed(relation_tables(sql)):
-        body = replacement[name.lower()]
-        sql = sql[:start] + (body if aliased else f"{body} AS {ident(name)}") + sql[end:]
-    return sql
-
-
-def _tree(sql: str) -> exp.Expression:
-    try:
-        statements = [s for s in sqlglot.parse(sql, read="spark") if s is not None]
-    except SqlglotError as error:
-        raise ViewError(f"The view's SQL can't be parsed: {_first_line(error)}", "A view is one SELECT statement in Spark SQL.") from error
-    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise ViewError("A view is one SELECT statement.", f"Found {len(statements)} statements or another kind of statement.")
-    return statements[0]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
-
-
-def _is_cte(table: exp.Table) -> bool:
-    """Whether the name is bound by a WITH of an enclosing query."""
-    if len(table.parts) != 1:
-        return False
-    node: exp.Expression | None = table
-    while node is not None:
-        with_ = node.args.get("with_") or node.args.get("with")
-        if isinstance(with_, exp.With) and table.name.lower() in {c.alias.lower() for c in with_.expressions}:
-            return True
-        node = node.parent
-    return False
 
 
 def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: Analyzer) -> Program:
@@ -100,12 +42,12 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     columns = analyzer.schema(spliced)
     _check_storable(view, columns)
     reads = tuple(dict.fromkeys(name.lower() for name, *_ in tables))
-    tree = _tree(sql)
+    tree = query_tree(sql)
     volatile = _volatile(tree)
     if volatile:
         return Program(view, columns, reads, refusals=(refusal("nondeterministic", f"{volatile}()"),), deterministic=False)
     try:
-        _check_round_trip(tree, spliced, nulls, analyzer)
+        check_round_trip(sql, tree, relations, analyzer)
         compiler = _Compiler(view, relations, analyzer)
         units = compiler.program(_qualified(tree, relations), columns)
     except UnsupportedError as unsupported:
@@ -135,36 +77,12 @@ def _volatile(tree: exp.Expression) -> str | None:
     return None
 
 
-def _check_round_trip(tree: exp.Expression, spliced: str, nulls: dict[str, str], analyzer: Analyzer) -> None:
-    copy = tree.copy()
-    for join in copy.find_all(exp.Join):
-        # sqlglot reads a comma as CROSS JOIN (and leaves out `pivots`); to Spark these are two plans of one meaning.
-        if join.args.get("kind") == "CROSS" and "pivots" not in join.args:
-            join.set("kind", None)
-    again = copy.sql(dialect="spark", comments=False)
-    if not analyzer.same(_spelled_casts(spliced), splice(again, nulls)):
-        raise UnsupportedError("round_trip", "after parsing it reads: " + again[:200])
-
-
-def _spelled_casts(sql: str) -> str:
-    """Spell typed literals as sqlglot does, which reads them as casts of the same meaning.
-
-    >>> _spelled_casts("a > date '2024-01-01'")
-    "a > CAST('2024-01-01' AS DATE)"
-    """
-    tokens = sqlglot.tokenize(sql, read="spark")
-    for word, text in reversed(list(itertools.pairwise(tokens))):
-        if word.text.upper() in ("DATE", "TIMESTAMP") and text.token_type is TokenType.STRING:
-            sql = f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"
-    return sql
-
-
 def _qualified(tree: exp.Expression, relations: dict[str, Relation]) -> exp.Expression:
     schema = {r.name.lower(): {c.name.lower(): c.type for c in r.columns} for r in relations.values()}
     try:
         return qualify(tree.copy(), schema=schema, dialect="spark", quote_identifiers=False)
     except SqlglotError as error:
-        raise UnsupportedError("parser", _first_line(error)) from error
+        raise UnsupportedError("parser", first_line(error)) from error
 
 
 class _Compiler:

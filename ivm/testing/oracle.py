@@ -1,8 +1,8 @@
 """The oracle: drive views through random change batches and compare each with a full recompute after each.
 
-    lake = Lake(spark, folder, seed=7)
-    lake.table("t", "k bigint, v int", rows=50)
-    lake.check({"v1": "SELECT k, sum(v) AS s FROM t GROUP BY k"}, batches=5)
+lake = Lake(spark, folder, seed=7)
+lake.table("t", "k bigint, v int", rows=50)
+lake.check({"v1": "SELECT k, sum(v) AS s FROM t GROUP BY k"}, batches=5)
 """
 
 from __future__ import annotations
@@ -95,18 +95,18 @@ class Lake:
                 self.spark.createDataFrame(rows, schema).write.format("delta").mode("append").save(self.path(name))
         return kind
 
-    def pipeline(self, views: Mapping[str, str], mode: str = "auto", **options: str) -> Pipeline:
+    def pipeline(self, views: Mapping[str, str], mode: str = "auto", lane: str = "auto") -> Pipeline:
         """A pipeline over all tables with these views."""
-        pipe = Pipeline("oracle", self.spark, self.folder / "root", **options)
+        pipe = Pipeline("oracle", self.spark, self.folder / "root", lane=lane)
         for name in self.tables:
             pipe.source(name, self.path(name))
         for name, sql in views.items():
             pipe.view(name, sql, mode=mode)
         return pipe
 
-    def check(self, views: Mapping[str, str], batches: int = 4, changes: int = 3, mode: str = "auto", **options: str) -> Pipeline:
+    def check(self, views: Mapping[str, str], batches: int = 4, changes: int = 3, mode: str = "auto", lane: str = "auto") -> Pipeline:
         """Build the views, then compare them with a recompute after each batch. Raises AssertionError naming seed and batch."""
-        pipe = self.pipeline(views, mode, **options)
+        pipe = self.pipeline(views, mode, lane)
         self.compare(pipe, "first build")
         for batch in range(1, batches + 1):
             kinds = [f"{kind} {name}" for _ in range(changes) for name in [self.random.choice(list(self.tables))] for kind in [self.change(name)]]

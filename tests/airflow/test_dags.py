@@ -75,9 +75,8 @@ def test_the_dag_processor_imports_nothing_heavy(structure):
 @pytest.mark.slow
 def test_end_to_end_in_a_real_airflow(spark, tmp_path):
     """Build, follow, skip, a gate that fails, a backfill: through `airflow standalone` and one Spark Connect server."""
-    from deltalake import DeltaTable, write_deltalake
-
     import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
 
     from ivm.demo.main import trigger
     from ivm.orchestration.services import HOST, airflow_environment, free_port, start_airflow, start_connect_server
@@ -108,7 +107,13 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):
 
         state, tasks = trigger(env, "ivm_shop", "build")
         assert state == "success", _logs(tmp_path)
-        assert {t["task_id"]: t["state"] for t in tasks} == {"plan": "success", "apply": "success", "check": "success", "publish": "success", "compact": "skipped"}
+        assert {t["task_id"]: t["state"] for t in tasks} == {
+            "plan": "success",
+            "apply": "success",
+            "check": "success",
+            "publish": "success",
+            "compact": "skipped",
+        }
         assert published() == {"a": 10, "b": 20}
 
         state, tasks = trigger(env, "ivm_shop", "nothing_new")

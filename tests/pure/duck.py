@@ -53,7 +53,7 @@ class DuckLake:
         names = ", ".join(f'"{c.name}"' for c in relation.columns)
         delta = (
             f'SELECT {names}, 1 AS "{WEIGHT}" FROM (SELECT * FROM {name}_new EXCEPT ALL SELECT * FROM {name}_old) '
-            f'UNION ALL SELECT {names}, -1 FROM (SELECT * FROM {name}_old EXCEPT ALL SELECT * FROM {name}_new)'
+            f"UNION ALL SELECT {names}, -1 FROM (SELECT * FROM {name}_old EXCEPT ALL SELECT * FROM {name}_new)"
         )
         self.connection.execute(f"CREATE OR REPLACE TABLE {name}_delta AS {delta}")
         self.connection.execute(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ivm.errors import ViewError
-from ivm.plan.nodes import Branch, Column, Expr, Leaf, Output, PlanError, Relation
+from ivm.plan.nodes import Branch, Column, Expr, Leaf, Output, PlanError, Program, Relation
 from ivm.refresh.records import from_json, program_json
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.slices import WHOLE, Facts, Requests, walk_groups, walk_term
-from ivm.sql.parse import Program, parse_view, splice
+from ivm.sql.parse import parse_view
 from ivm.sql.support import reason_codes
+from ivm.sql.text import splice
 from tests.pure.duck import DuckAnalyzer
 
 CUSTOMER = Relation("customer", "source", (Column("ck", "bigint"), Column("nation", "string"), Column("score", "double")), ("ck",))
@@ -92,7 +93,10 @@ def test_keys_of_views(sql, key):
         ("SELECT day, max(ok) AS m FROM orders GROUP BY day", ["v"]),
         ("SELECT max(ok) AS m FROM orders GROUP BY day", ["v__1", "v"]),
         ("SELECT count(*) AS n FROM (SELECT DISTINCT ck FROM orders) x", ["v__1", "v"]),
-        ("SELECT a.n + b.n AS n FROM (SELECT day, count(*) AS n FROM orders GROUP BY day) a JOIN (SELECT day, sum(ck) AS n FROM orders GROUP BY day) b ON a.day = b.day", ["v__1", "v__2", "v"]),
+        (
+            "SELECT a.n + b.n AS n FROM (SELECT day, count(*) AS n FROM orders GROUP BY day) a JOIN (SELECT day, sum(ck) AS n FROM orders GROUP BY day) b ON a.day = b.day",
+            ["v__1", "v__2", "v"],
+        ),
     ],
 )
 def test_groupings_become_units_and_the_last_is_fused(sql, units):
@@ -136,7 +140,10 @@ def test_unknown_tables_are_named():
 
 def test_splice_leaves_all_else_alone():
     sql = "WITH orders AS (SELECT * FROM lines /* lines */) SELECT 'lines', l.n FROM orders l, lines WHERE lines.n = 1"
-    assert splice(sql, {"lines": "X"}) == "WITH orders AS (SELECT * FROM X AS `lines` /* lines */) SELECT 'lines', l.n FROM orders l, X AS `lines` WHERE lines.n = 1"
+    assert (
+        splice(sql, {"lines": "X"})
+        == "WITH orders AS (SELECT * FROM X AS `lines` /* lines */) SELECT 'lines', l.n FROM orders l, X AS `lines` WHERE lines.n = 1"
+    )
 
 
 def test_programs_survive_being_stored():

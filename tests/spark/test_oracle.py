@@ -36,7 +36,7 @@ def tables(lake):
 
 def test_equal_to_a_recompute_after_every_batch(lake):
     tables(lake)
-    pipe = lake.check(VIEWS, batches=5, changes=4)
+    pipe = lake.check(VIEWS, batches=3, changes=5)
     for name, compiled in pipe.context.compiled.items():
         assert compiled.incremental == (name in INCREMENTAL), (name, compiled.program.refusals)
 

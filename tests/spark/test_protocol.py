@@ -132,7 +132,9 @@ def test_named_views_advance_alone(pipe, lake):
 def test_a_failing_view_does_not_stop_the_others(lake, spark):
     lake.table("t", "k bigint, v int", rows=0)
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, 1), (2, 2)")
-    pipe = lake.pipeline({"good": "SELECT k, sum(v) AS s FROM t GROUP BY k", "bad": "SELECT k, 10 / v AS x FROM t", "over_bad": "SELECT count(*) AS n FROM bad"})
+    pipe = lake.pipeline(
+        {"good": "SELECT k, sum(v) AS s FROM t GROUP BY k", "bad": "SELECT k, 10 / v AS x FROM t", "over_bad": "SELECT count(*) AS n FROM bad"}
+    )
     lake.compare(pipe, "build")
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (3, 0)")
     report = pipe.refresh()
@@ -151,7 +153,10 @@ def test_a_failing_gate_publishes_nothing_and_says_why(lake, spark):
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, 1), (2, 2)")
     pipe = lake.pipeline(VIEWS)
     pipe.context.checks = {
-        "totals": {"state": [{"expect_column_values_to_be_between": {"column": "s", "max_value": 100}}], "delta": [{"expect_column_values_to_not_be_null": {"column": "k"}}]}
+        "totals": {
+            "state": [{"expect_column_values_to_be_between": {"column": "s", "max_value": 100}}],
+            "delta": [{"expect_column_values_to_not_be_null": {"column": "k"}}],
+        }
     }
     pipe.refresh()
     before = native.table(pipe.context.layout.table("totals", True)).version()

@@ -1,0 +1,90 @@
+"""The guard against misreading: what sqlglot understood must mean to Spark what the user wrote.
+
+The statement is printed again from its tree, and Spark compares both (`sameSemantics`). Spark numbers each WITH
+anew, so statements with one never compare equal: their queries are compared one by one instead, each reading the
+earlier ones as tables.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from ivm.plan.nodes import Column, Relation
+from ivm.sql.analyzer import Analyzer
+from ivm.sql.render import typed_nulls
+from ivm.sql.support import UnsupportedError
+from ivm.sql.text import splice
+
+
+def check_round_trip(sql: str, tree: exp.Expression, relations: dict[str, Relation], analyzer: Analyzer) -> None:
+    """Raises UnsupportedError where Spark sees two meanings."""
+    copy = tree.copy()
+    for join in copy.find_all(exp.Join):
+        # sqlglot reads a comma as CROSS JOIN (and leaves out `pivots`); to Spark these are two plans of one meaning.
+        if join.args.get("kind") == "CROSS" and "pivots" not in join.args:
+            join.set("kind", None)
+    again = copy.sql(dialect="spark", comments=False)
+    nulls = {name: typed_nulls(r.columns) for name, r in relations.items()}
+    written, read = split_with(spelled_casts(sql)), split_with(again)
+    if len(written) != len(read):
+        raise UnsupportedError("round_trip", "its WITH clause")
+    for (name, names, mine), (_, _, theirs) in zip(written, read, strict=True):
+        one = splice(mine, nulls)
+        if not analyzer.same(one, splice(theirs, nulls)):
+            raise UnsupportedError("round_trip", "after parsing it reads: " + theirs[:200])
+        if name:
+            columns = analyzer.schema(one)
+            nulls[name.lower()] = typed_nulls([Column(n, c.type) for n, c in zip(names or [c.name for c in columns], columns, strict=True)])
+
+
+def spelled_casts(sql: str) -> str:
+    """Spell typed literals as sqlglot does, which reads them as casts of the same meaning.
+
+    >>> spelled_casts("a > date '2024-01-01'")
+    "a > CAST('2024-01-01' AS DATE)"
+    """
+    tokens = sqlglot.tokenize(sql, read="spark")
+    for word, text in reversed(list(itertools.pairwise(tokens))):
+        if word.text.upper() in ("DATE", "TIMESTAMP") and text.token_type is TokenType.STRING:
+            sql = f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"
+    return sql
+
+
+def split_with(sql: str) -> list[tuple[str, list[str], str]]:
+    """(name, column names, query) of each WITH entry and, without a name, of the statement's body.
+
+    >>> split_with("WITH a(x) AS (SELECT 1), b AS (SELECT 2) SELECT * FROM a, b")
+    [('a', ['x'], 'SELECT 1'), ('b', [], 'SELECT 2'), ('', [], 'SELECT * FROM a, b')]
+    """
+    tokens = sqlglot.tokenize(sql, read="spark")
+    if not tokens or tokens[0].token_type is not TokenType.WITH:
+        return [("", [], sql)]
+    parts: list[tuple[str, list[str], str]] = []
+    at = 1
+    while True:
+        name, at = tokens[at].text, at + 1
+        names: list[str] = []
+        if tokens[at].token_type is TokenType.L_PAREN:
+            end = _closing(tokens, at)
+            names = [t.text for t in tokens[at + 1 : end] if t.token_type is not TokenType.COMMA]
+            at = end + 1
+        start = at + (tokens[at].token_type is TokenType.ALIAS)
+        end = _closing(tokens, start)
+        parts.append((name, names, sql[tokens[start].end + 1 : tokens[end].start]))
+        at = end + 1
+        if tokens[at].token_type is not TokenType.COMMA:
+            return [*parts, ("", [], sql[tokens[at].start :])]
+        at += 1
+
+
+def _closing(tokens: list[Token], start: int) -> int:
+    depth = 0
+    for i in range(start, len(tokens)):
+        depth += (tokens[i].token_type is TokenType.L_PAREN) - (tokens[i].token_type is TokenType.R_PAREN)
+        if depth == 0:
+            return i
+    raise UnsupportedError("round_trip", "its parentheses don't close")

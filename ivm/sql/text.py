@@ -1,0 +1,67 @@
+"""A view's SQL as text: which tables it names and where, and the text with tables replaced."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ivm.errors import ViewError
+from ivm.names import ident
+
+
+def relation_tables(sql: str) -> list[tuple[str, int, int, bool]]:
+    """The tables a statement reads, as (name, start, end, has an alias) of each mention; CTEs left out.
+
+    Raises ViewError if it isn't exactly one query.
+    """
+    found = []
+    tree = query_tree(sql)
+    for table in tree.find_all(exp.Table):
+        if _is_cte(table):
+            continue
+        start = min(p.meta["start"] for p in table.parts if "start" in p.meta)
+        end = max(p.meta["end"] for p in table.parts if "end" in p.meta)
+        found.append((".".join(p.name for p in table.parts), start, end + 1, bool(table.alias)))
+    return sorted(found, key=lambda t: t[1])
+
+
+def splice(sql: str, replacement: dict[str, str]) -> str:
+    """The user's own text with each table replaced (by lower-case name); nothing else is touched.
+
+    >>> splice("select a from t where t.b = 't'", {"t": "(SELECT 1)"})
+    "select a from (SELECT 1) AS `t` where t.b = 't'"
+    """
+    for name, start, end, aliased in reversed(relation_tables(sql)):
+        body = replacement[name.lower()]
+        sql = sql[:start] + (body if aliased else f"{body} AS {ident(name)}") + sql[end:]
+    return sql
+
+
+def query_tree(sql: str) -> exp.Expression:
+    """Parse one query. Raises ViewError for anything else."""
+    try:
+        statements = [s for s in sqlglot.parse(sql, read="spark") if s is not None]
+    except SqlglotError as error:
+        raise ViewError(f"The view's SQL can't be parsed: {first_line(error)}", "A view is one SELECT statement in Spark SQL.") from error
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        raise ViewError("A view is one SELECT statement.", f"Found {len(statements)} statements or another kind of statement.")
+    return statements[0]
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message."""
+    return str(error).strip().splitlines()[0]
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether the name is bound by a WITH of an enclosing query."""
+    if len(table.parts) != 1:
+        return False
+    node: exp.Expression | None = table
+    while node is not None:
+        with_ = node.args.get("with_") or node.args.get("with")
+        if isinstance(with_, exp.With) and table.name.lower() in {c.alias.lower() for c in with_.expressions}:
+            return True
+        node = node.parent
+    return False

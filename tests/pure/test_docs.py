@@ -1,0 +1,21 @@
+"""Generated pages are what the code says."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_the_table_of_reasons_is_current():
+    assert (DOCS / "reasons.md").read_text() == runpy.run_path(str(DOCS / "generate.py"))["table"]()
+
+
+def test_links_lead_somewhere():
+    import re
+
+    for page in [*DOCS.glob("*.md"), DOCS.parent / "README.md"]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
