@@ -9,6 +9,4 @@ from ivm.orchestration.factory import build_dags
 
 _ROOT = Path(os.environ.get("IVM_PIPELINES", Path(__file__).resolve().parent.parent / "pipelines"))
 
-for _file in sorted(_ROOT.glob("*/pipeline.yml")):
-    for _dag in build_dags(_file.parent):
-        globals()[_dag.dag_id] = _dag
+globals().update({dag.dag_id: dag for file in sorted(_ROOT.glob("*/pipeline.yml")) for dag in build_dags(file.parent)})

@@ -169,7 +169,7 @@ def check(
     if html is not None:
         from ivm.quality.docs import build_docs
 
-        index = build_docs(load(pipe.context.layout.checks), html, pipe.name)
+        index = build_docs(load(pipe.context.layout.checks), Path(pipe.context.layout.checks), html, pipe.name)
         _err.print(f"written: {index}")
     rows = [[r.epoch, r.view, r.scope, r.expectation, json.dumps(r.arguments), "passed" if r.success else "FAILED", r.message] for r in results]
     _print([asdict(r) for r in results], as_json, lambda: _table("checks", ["epoch", "view", "on", "expectation", "arguments", "result", "message"], rows))

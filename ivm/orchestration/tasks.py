@@ -93,7 +93,7 @@ def check_task(folder: str) -> dict[str, Any]:
         try:
             step_check(pipe.context, plan, pipe.context.log.outcomes(plan.epoch), run_gate)
         finally:
-            index = build_docs(load(checks), Path(checks) / "docs", pipe.name)
+            index = build_docs(load(checks, 50), Path(checks), Path(checks) / "docs", pipe.name)
             print(f"Data Docs: {index}")
     return {"epoch": plan.epoch, "checks": len(load(checks, 1))}
 

@@ -1,16 +1,56 @@
-"""Data Docs: the kept results of all epochs as Great Expectations' own static HTML site."""
+"""Data Docs: Great Expectations' own pages of each kept suite result, and an index of all results."""
 
 from __future__ import annotations
 
+import html
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ivm.quality.results import Result, to_html
+from ivm.quality.results import Result
 
 
-def build_docs(results: Sequence[Result], folder: Path, pipeline: str) -> Path:
-    """Write the site; returns its index page."""
+def build_docs(results: Sequence[Result], checks: Path, folder: Path, pipeline: str) -> Path:
+    """Write the pages of `results`, whose documents lie in `checks`, to `folder`; returns the index page.
+
+    Pages that are there already are kept: a result doesn't change.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    for document in dict.fromkeys(r.document for r in results if r.document):
+        page = folder / f"{Path(document).stem}.html"
+        if not page.exists() and (checks / document).exists():
+            page.write_text(_page(checks / document))
     index = folder / "index.html"
-    index.write_text(to_html(list(results), pipeline))
+    index.write_text(_index(results, pipeline))
     return index
+
+
+def _page(document: Path) -> str:
+    from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
+    from great_expectations.render.renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    result = expectationSuiteValidationResultSchema.load(json.loads(document.read_text()))
+    return str(DefaultJinjaPageView().render(ValidationResultsPageRenderer(run_info_at_end=False).render(result)))
+
+
+def _index(results: Sequence[Result], pipeline: str) -> str:
+    def cells(r: Result) -> str:
+        scope = f"<a href='{Path(r.document).stem}.html'>{r.scope}</a>" if r.document else r.scope
+        shown = (
+            str(r.epoch),
+            html.escape(r.view),
+            scope,
+            r.expectation,
+            html.escape(json.dumps(r.arguments)),
+            "passed" if r.success else "failed",
+            html.escape(r.message),
+        )
+        return "".join(f"<td>{cell}</td>" for cell in shown)
+
+    rows = "".join(f"<tr class='{'ok' if r.success else 'bad'}'>{cells(r)}</tr>" for r in reversed(results))
+    return (
+        f"<!doctype html><meta charset='utf-8'><title>Checks of {html.escape(pipeline)}</title><style>body{{font:14px sans-serif;margin:2em}}"
+        "td,th{padding:4px 10px;border-bottom:1px solid #ddd;text-align:left}.bad{background:#fdd}</style>"
+        f"<h1>Checks of {html.escape(pipeline)}</h1><table><tr><th>epoch<th>view<th>on<th>expectation<th>arguments<th>result<th>message</tr>{rows}</table>"
+    )

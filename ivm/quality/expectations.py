@@ -5,9 +5,11 @@ Frames of pandas are judged in this process, those of Spark by Spark (never pers
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ivm.errors import ConfigError
@@ -58,21 +60,32 @@ def _snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
-def validate(view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any]) -> list[Result]:
-    """Judge a frame; one result an expectation. An expectation that raises has failed."""
+def validate(folder: str, view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any]) -> list[Result]:
+    """Judge a frame; one result an expectation. An expectation that raises has failed.
+
+    The suite's result is kept in `folder` for Data Docs where the user wrote the suite, or where it failed.
+    """
     context = _context()
     import pandas as pd
 
     kind = "pandas" if isinstance(frame, pd.DataFrame) else "spark"
     definition = _definition(context, kind)
-    outcome = definition.get_batch(batch_parameters={"dataframe": frame}).validate(_suite(expectations), result_format="SUMMARY")
-    return [_result(view, epoch, scope, r) for r in outcome.results]
+    outcome = definition.get_batch(batch_parameters={"dataframe": frame}).validate(
+        _suite(f"{view}, {scope}, epoch {epoch}", expectations), result_format="SUMMARY"
+    )
+    document = ""
+    if scope in ("delta", "state") or not outcome.success:
+        document = f"{epoch:010d}-{view}-{scope}.json"
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / document).write_text(json.dumps(outcome.to_json_dict(), default=str))
+    return [_result(view, epoch, scope, r, document) for r in outcome.results]
 
 
-def _suite(expectations: Sequence[Any]) -> Any:
+def _suite(name: str, expectations: Sequence[Any]) -> Any:
     import great_expectations as gx
 
-    return gx.ExpectationSuite(name="ivm", expectations=[e.model_copy() if hasattr(e, "model_copy") else e.copy() for e in expectations])
+    return gx.ExpectationSuite(name=name, expectations=[e.model_copy() if hasattr(e, "model_copy") else e.copy() for e in expectations])
 
 
 def _definition(context: Any, kind: str) -> Any:
@@ -84,7 +97,7 @@ def _definition(context: Any, kind: str) -> Any:
     return cache[kind]
 
 
-def _result(view: str, epoch: int, scope: str, result: Any) -> Result:
+def _result(view: str, epoch: int, scope: str, result: Any, document: str) -> Result:
     config = result.expectation_config
     arguments = {k: v for k, v in config.kwargs.items() if k not in ("batch_id",)}
     raised = (result.exception_info or {}).get("raised_exception")
@@ -103,7 +116,7 @@ def _result(view: str, epoch: int, scope: str, result: Any) -> Result:
             )
             some = detail.get("partial_unexpected_list") or []
             message = counts + (f", e.g. {some[:3]}" if some else "")
-    return Result(view, epoch, scope, config.type, {k: _plain(v) for k, v in arguments.items()}, bool(result.success), message)
+    return Result(view, epoch, scope, config.type, {k: _plain(v) for k, v in arguments.items()}, bool(result.success), message, document)
 
 
 def _plain(value: Any) -> Any:

@@ -52,6 +52,7 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
 def _check_view(context: Context, epoch: int, outcome: Outcome) -> list[Result]:
     from ivm.quality.expectations import build, validate
 
+    folder = context.layout.checks
     view = context.views[outcome.view]
     user: dict[str, Any] = context.checks.get(view.name) or {}
     results: list[Result] = []
@@ -59,15 +60,15 @@ def _check_view(context: Context, epoch: int, outcome: Outcome) -> list[Result]:
     if outcome.publish == "merge":
         touched = _touched(context, outcome, batch)
         rules = [{"expect_column_values_to_be_between": {"column": RESULTING, "min_value": 0}}]
-        results += validate(view.name, epoch, "built-in", touched, build(rules, view.name))
+        results += validate(folder, view.name, epoch, "built-in", touched, build(rules, view.name))
     if outcome.state is not None and outcome.state.key and batch.num_rows:
         rules = [{"expect_column_values_to_be_between": {"column": KEY_COPIES, "min_value": 0, "max_value": 1}}]
-        results += validate(view.name, epoch, "key", _key_copies(context, outcome, batch), build(rules, view.name))
+        results += validate(folder, view.name, epoch, "key", _key_copies(context, outcome, batch), build(rules, view.name))
     if user.get("delta"):
         inserted = batch.filter(pa.compute.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT])
-        results += validate(view.name, epoch, "delta", _pandas(inserted), build(user["delta"], view.name))
+        results += validate(folder, view.name, epoch, "delta", _pandas(inserted), build(user["delta"], view.name))
     if user.get("state"):
-        results += validate(view.name, epoch, "state", _state(context, epoch, outcome), build(user["state"], view.name))
+        results += validate(folder, view.name, epoch, "state", _state(context, epoch, outcome), build(user["state"], view.name))
     return results
 
 

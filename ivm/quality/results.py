@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """One expectation's verdict in one epoch. `scope` is built-in, key, delta or state."""
+    """One expectation's verdict in one epoch. `scope` is built-in, key, delta or state.
+
+    `document` names the file (beside this one) with Great Expectations' own result of the whole suite.
+    """
 
     view: str
     epoch: int
@@ -20,6 +22,7 @@ class Result:
     arguments: dict[str, Any]
     success: bool
     message: str = ""
+    document: str = ""
 
     @property
     def sentence(self) -> str:
@@ -39,17 +42,3 @@ def load(folder: str, last: int | None = None) -> list[Result]:
     files = sorted(Path(folder).glob("*.jsonl"))
     chosen = files if last is None else files[-last:]
     return [Result(**json.loads(line)) for file in chosen for line in file.read_text().splitlines()]
-
-
-def to_html(results: list[Result], pipeline: str) -> str:
-    """Results as one HTML page."""
-    rows = "".join(
-        f"<tr class='{'ok' if r.success else 'bad'}'><td>{r.epoch}</td><td>{html.escape(r.view)}</td><td>{r.scope}</td><td>{html.escape(r.expectation)}</td>"
-        f"<td>{html.escape(json.dumps(r.arguments))}</td><td>{'passed' if r.success else 'failed'}</td><td>{html.escape(r.message)}</td></tr>"
-        for r in reversed(results)
-    )
-    return (
-        f"<!doctype html><meta charset='utf-8'><title>Checks of {html.escape(pipeline)}</title><style>body{{font:14px sans-serif;margin:2em}}"
-        "td,th{padding:4px 10px;border-bottom:1px solid #ddd;text-align:left}.bad{background:#fdd}</style>"
-        f"<h1>Checks of {html.escape(pipeline)}</h1><table><tr><th>epoch<th>view<th>on<th>expectation<th>arguments<th>result<th>message</tr>{rows}</table>"
-    )

@@ -34,13 +34,13 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     unknown = sorted({name for name, *_ in tables if name.lower() not in relations})
     if unknown:
         raise ViewError(
-            f"View {view!r} reads {', '.join(unknown)}, which is neither a source nor a view of this pipeline.",
+            f"It reads {', '.join(unknown)}, which is neither a source nor a view of this pipeline.",
             f"There are: {', '.join(sorted(r.name for r in relations.values())) or 'none yet'}.",
         )
     nulls = {name: typed_nulls(r.columns) for name, r in relations.items()}
     spliced = splice(sql, nulls)
     columns = analyzer.schema(spliced)
-    _check_storable(view, columns)
+    _check_storable(columns)
     reads = tuple(dict.fromkeys(name.lower() for name, *_ in tables))
     tree = query_tree(sql)
     volatile = _volatile(tree)
@@ -55,18 +55,16 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     return Program(view, columns, reads, units=units)
 
 
-def _check_storable(view: str, columns: tuple[Column, ...]) -> None:
+def _check_storable(columns: tuple[Column, ...]) -> None:
     seen: set[str] = set()
     for column in columns:
         if column.name.lower() in seen:
-            raise ViewError(f"View {view!r} has two columns named {column.name!r}.", "Give one of them an alias with AS.")
+            raise ViewError(f"It has two columns named {column.name!r}.", "Give one of them an alias with AS.")
         seen.add(column.name.lower())
         if set(column.name) & set(" ,;{}()\n\t="):
-            raise ViewError(f"View {view!r} has a column named {column.name!r}, which Delta can't store.", "Give it an alias with AS.")
+            raise ViewError(f"It has a column named {column.name!r}, which Delta can't store.", "Give it an alias with AS.")
         if "void" in column.type or "interval" in column.type:
-            raise ViewError(
-                f"Column {column.name!r} of view {view!r} has the type {column.type}, which Delta can't store.", "Cast it to a type that Delta has."
-            )
+            raise ViewError(f"Column {column.name!r} has the type {column.type}, which Delta can't store.", "Cast it to a type that Delta has.")
 
 
 def _volatile(tree: exp.Expression) -> str | None:

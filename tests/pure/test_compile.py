@@ -134,7 +134,7 @@ def test_float_sums_are_not_accumulated_and_integer_sums_are():
 
 
 def test_unknown_tables_are_named():
-    with pytest.raises(ViewError, match=r"reads nowhere, somewhere.*There are: customer, lines, orders"):
+    with pytest.raises(ViewError, match=r"It reads nowhere, somewhere.*There are: customer, lines, orders"):
         program("SELECT * FROM nowhere, somewhere")
 
 

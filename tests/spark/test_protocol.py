@@ -253,7 +253,10 @@ def test_outputs_carry_a_change_feed_of_what_changed_only(pipe, lake, spark):
     assert [(r["k"], r["_change_type"]) for r in feed.collect()] == [(1234, "insert")]
 
 
-def test_backfill_repairs_a_view_and_a_slice(pipe, lake):
+def test_backfill_repairs_a_view_and_a_slice(lake):
+    lake.table("t", "k bigint, v int", rows=20)
+    pipe = lake.pipeline({"totals": VIEWS["totals"]})
+    lake.compare(pipe, "build")
     table = pipe.context.layout.table("totals", True)
     with pytest.raises(ivm.errors.ConfigError, match=r"not a condition over the group keys.*There are: k"):
         pipe.backfill("totals", where="s > 1")
