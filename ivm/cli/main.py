@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ivm.errors import IvmError
@@ -37,14 +38,29 @@ DEMO = Path(os.environ.get("IVM_DEMO_FOLDER", "demo"))
 
 
 def main() -> None:
-    """Run the command line; an IvmError becomes its message and exit code 1."""
+    """Run the command line; an error of ours or of Spark's becomes its message and exit code 1."""
     try:
         app()
     except IvmError as error:
-        if "--json" in sys.argv:
-            print(json.dumps({"error": type(error).__name__, "message": str(error)}))
-        _err.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
-        sys.exit(1)
+        _fail(type(error).__name__, str(error))
+    except ModuleNotFoundError as error:
+        extra = {"pyspark": "spark", "delta": "spark", "airflow": "airflow", "great_expectations": "quality"}.get(str(error.name).split(".")[0])
+        if extra is None:
+            raise
+        _fail("MissingPackage", f"{error.name} is not installed. Install it with: pip install 'ivm[{extra}]'")
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
+            raise
+        from ivm.session import error_text
+
+        _fail(type(error).__name__, f"Spark says: {error_text(error)}")
+
+
+def _fail(kind: str, message: str) -> None:
+    if "--json" in sys.argv:
+        print(json.dumps({"error": kind, "message": message}))
+    _err.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+    sys.exit(1)
 
 
 def _load(folder: Path) -> Any:
