@@ -68,6 +68,7 @@ def _tpch(scale: float, fraction: float, rounds: int, folder: Path, log: Console
         pipe.refresh()
         noop = time.perf_counter() - started
         full = {v: recompute_seconds(pipe, v)[0] for v in views}
+        log.print(f"  refresh {refresh:.2f} s, full recompute {sum(full.values()):.2f} s, no-op {noop:.2f} s")
         if number >= WARM_UP_ROUNDS:
             seconds = {v.view: v.seconds for v in report.views.values()}
             measured.append(
