@@ -34,6 +34,7 @@ class Explanation:
     operators: tuple[Operator, ...]
     refusals: tuple[Refusal, ...]
     sql: dict[str, str]
+    rules: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -42,6 +43,7 @@ class Explanation:
             "columns": [{"name": n, "type": t} for n, t in self.columns],
             "operators": [vars(o) for o in self.operators],
             "refusals": [vars(r) for r in self.refusals],
+            "rules": list(self.rules),
             "sql": self.sql,
         }
 
@@ -51,6 +53,7 @@ class Explanation:
             lines += [f"  refreshed in full because {refusal.reason} [{refusal.code}]", f"    to mend it: {refusal.mend}", ""]
         for o in self.operators:
             lines += [f"  {o.unit}: {o.operator} ({o.algebra})", f"    rule:  {o.rule}", *(f"    reads: {r}" for r in o.reads)]
+        lines += ["", *(f"  rule of choice: {r}" for r in self.rules)] if self.rules else []
         for unit, sql in self.sql.items():
             lines += ["", f"-- {unit}", sql]
         return "\n".join(lines)
@@ -73,6 +76,10 @@ class _Named:
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
         what = "all" if level == WHOLE else f"slice {level}"
         return ident(f"{state.value} {leaf.relation}, {what}"), state is State.OLD
+
+    def bag(self, leaf: Leaf, level: int, state: State) -> str:
+        what = "all" if level == WHOLE else "slice"
+        return ident(f"{state.value} {leaf.relation}, {what}")
 
 
 def explain_view(context: Context, view: str) -> Explanation:
@@ -104,7 +111,9 @@ def explain_view(context: Context, view: str) -> Explanation:
         reads += [f"{relation}: all rows" for relation in sorted(requests.whole)]
         operators += _operators(unit, tuple(reads))
     strategy = "incremental" if program.incremental else "full"
-    return Explanation(context.views[view].name, strategy, tuple((c.name, c.type) for c in program.columns), tuple(operators), program.refusals, sql)
+    return Explanation(
+        context.views[view].name, strategy, tuple((c.name, c.type) for c in program.columns), tuple(operators), program.refusals, sql, program.rules
+    )
 
 
 def _facts(context: Context, program: Program, relation: str) -> Facts:
@@ -120,36 +129,39 @@ def _facts(context: Context, program: Program, relation: str) -> Facts:
     return Facts(Relation(relation, "unit", columns, unit.key if unit else ()), None)
 
 
+_PRODUCT = "d(R1 x..x Rk) = sum over i of R1' x..x R(i-1)' x dRi x R(i+1) x..x Rk"
+_DEPENDENT = "d f(R; D) = f(R'|K; D'|K) - f(R|K; D|K), K: the rows that a change of {0} touches"
+#: Of each kind of reduce: its name, its algebraic class and its rule where it has keys, and where it has none.
+_PARTITIONED = {
+    "group": ("group by", "d = reduce(new input of affected groups) - stored rows of them"),
+    "window": ("window functions by", "d = window(new input of affected partitions) - stored rows of them"),
+    "top": ("first rows of", "d = first rows of the new input - stored rows"),
+}
+
+
 def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
     found = []
     for branch in unit.core.branches:
-        leaves = ", ".join(f"{leaf.relation} {leaf.alias}" if leaf.relation != leaf.alias else leaf.relation for leaf in branch.leaves)
-        if len(branch.leaves) == 1:
+        leaves = ", ".join(f"{leaf.relation} {leaf.alias}" if leaf.relation != leaf.alias else leaf.relation for leaf in branch.linear)
+        if len(branch.linear) > 1:
+            found.append(Operator(unit.name, f"join of {leaves}", "multilinear", _PRODUCT, ()))
+        elif branch.linear:
             found.append(Operator(unit.name, f"filter and project of {leaves}", "linear", "d(f(R)) = f(dR)", ()))
-        else:
-            rule = "d(R1 x..x Rk) = sum over i of R1' x..x R(i-1)' x dRi x R(i+1) x..x Rk"
-            found.append(Operator(unit.name, f"join of {leaves}", "multilinear", rule, ()))
+        for leaf in branch.dependents:
+            walked = any(e.scope == leaf.scope for e in branch.edges)
+            how = "affected rows" if walked else "no equality to walk: all rows"
+            rule = _DEPENDENT.format(leaf.relation)
+            found.append(Operator(unit.name, f"outer join or subquery of {leaf.relation} {leaf.alias}", f"not linear ({how})", rule, ()))
     if len(unit.core.branches) > 1:
         found.append(Operator(unit.name, f"union all of {len(unit.core.branches)} branches", "linear", "d(R + S) = dR + dS", ()))
     if unit.reduce is not None:
-        keys = ", ".join(k.name for k in unit.reduce.keys) or "one global group"
-        calls = ", ".join(c.sql for c in unit.reduce.calls) or "distinct"
+        name, rule = _PARTITIONED[unit.reduce.kind]
+        keys = ", ".join(k.name for k in unit.reduce.keys) or "one global partition"
+        calls = ", ".join(c.sql for c in unit.reduce.calls) or unit.reduce.tail.replace("\n", " ") or "distinct"
         if unit.reduce.linear:
-            found.append(
-                Operator(
-                    unit.name,
-                    f"group by {keys}: {calls}",
-                    "linear (accumulators)",
-                    "new sums = old sums + sums over the delta; rows of groups that differ are replaced",
-                    (),
-                )
-            )
-        else:
-            found.append(
-                Operator(
-                    unit.name, f"group by {keys}: {calls}", "not linear (affected groups)", "d = reduce(new input of affected groups) - stored rows of them", ()
-                )
-            )
+            rule = "new sums = old sums + sums over the delta; rows of groups that differ are replaced"
+        algebra = "linear (accumulators)" if unit.reduce.linear else "not linear (affected keys)" if unit.reduce.keys else "not linear (whole input)"
+        found.append(Operator(unit.name, f"{name} {keys}: {calls}", algebra, rule, ()))
     last = found[-1]
     found[-1] = Operator(last.unit, last.operator, last.algebra, last.rule, reads)
     return found

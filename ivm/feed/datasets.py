@@ -22,6 +22,7 @@ from ivm.names import ident, table_ref
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, WHOLE, Match, Requests
+from ivm.rewrite.statements import repeated
 from ivm.sql.render import columns_sql
 
 if TYPE_CHECKING:
@@ -196,6 +197,20 @@ class Datasets:
         one = ", ".join([*listed, f"CAST(1 AS int) AS {ident(WEIGHT)}"])
         moved = ", ".join([*listed, f"CAST({sign}{ident(WEIGHT)} AS int) AS {ident(WEIGHT)}"])
         return f"(SELECT {one} FROM {rows} UNION ALL SELECT {moved} FROM {self.delta(leaf)})", True
+
+    def bag(self, leaf: Leaf, level: int, state: State) -> str:
+        rows, weighted = self.state(leaf, level, state)
+        if not weighted:
+            return rows
+        # Only rows equal to one of the delta's are counted; all others are as they were.
+        columns = list(leaf.columns) or [self._inputs[leaf.relation].columns[0].name]
+        table, delta = self._table(leaf.relation), self.delta(leaf)
+        on = " AND ".join(f"t.{ident(c)} <=> d.{ident(c)}" for c in columns)
+        mine, sign = columns_sql(columns, "t"), "" if state is State.NEW else "-"
+        same = f"SELECT {mine} FROM {table} AS t LEFT ANTI JOIN {delta} AS d ON {on}"
+        there = f"SELECT {mine}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table} AS t LEFT SEMI JOIN {delta} AS d ON {on}"
+        moved = f"SELECT {columns_sql(columns)}, CAST({sign}{ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} FROM {delta}"
+        return f"({same} UNION ALL {repeated(f'{there} UNION ALL {moved}', columns)})"
 
     def stored(self, relation: str) -> str:
         """A unit's own published rows: all of them, or at least those of the affected groups."""

@@ -2,13 +2,15 @@
 
 A query is a chain of *units*. A unit is ``post(reduce(core))``; `reduce` and `post` may be absent:
 
-- `Branch`  SELECT outputs FROM leaf x leaf ... WHERE predicates     (multilinear in its leaves)
+- `Branch`  SELECT outputs FROM leaf x leaf ... WHERE predicates     (multilinear in its leaves of scope 0)
 - `Core`    UNION ALL of branches                                    (so its delta is a sum of terms)
-- `Reduce`  GROUP BY keys with aggregate calls                       (linear calls keep accumulators)
+- `Reduce`  GROUP BY, window functions or ORDER BY ... LIMIT         (linear calls keep accumulators)
 - `Post`    SELECT outputs ... WHERE predicates over the reduced rows (HAVING and the select list)
 
 Scalar expressions are opaque SQL text that Spark evaluates; only the columns they read are known.
-A leaf reads a source, a view, or another unit of the same view, all of them alike.
+A leaf reads a source, a view, or another unit of the same view, all of them alike. Leaves of a scope other
+than 0 are read inside an outer join, a subquery or a LATERAL item: a branch is a function of them, row by row
+of its product of scope 0, but not linear in them. Text names such a leaf by a token, see `token`.
 """
 
 from __future__ import annotations
@@ -84,14 +86,26 @@ class Leaf:
     alias: str
     relation: str
     columns: tuple[str, ...]
+    scope: int = 0
+
+
+def token(alias: str) -> str:
+    """How a leaf's FROM item is written inside SQL text until it is known how the leaf is read."""
+    return f"⟦{alias}⟧"
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An equality of two bare columns of different leaves, of one type: a way to walk."""
+    """An equality of two bare columns of different leaves: a way to walk.
+
+    It holds wherever the leaf (or leaves) of `scope` matter, so these may be restricted to the rows that match
+    the other side. With `nulls`, NULL equals NULL.
+    """
 
     left: tuple[str, str]
     right: tuple[str, str]
+    scope: int = 0
+    nulls: bool = False
 
     def from_side(self, alias: str) -> tuple[str, tuple[str, str]] | None:
         """The column on `alias`'s side and the (alias, column) across, or None if it isn't touched."""
@@ -108,10 +122,13 @@ class Branch:
     predicates: tuple[Expr, ...]
     outputs: tuple[Output, ...]
     edges: tuple[Edge, ...] = ()
+    #: The FROM clause with tokens for the leaves; "" for the plain product of all leaves.
+    source: str = ""
+    #: Output columns that are unique, where known.
+    key: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         aliases = [leaf.alias for leaf in self.leaves]
-        _require(bool(aliases), "a branch reads at least one leaf")
         _require(len(set(aliases)) == len(aliases), f"leaf aliases repeat: {aliases}")
         known = {(leaf.alias, c) for leaf in self.leaves for c in leaf.columns}
         for expr in (*self.predicates, *(o.expr for o in self.outputs)):
@@ -119,6 +136,16 @@ class Branch:
 
     def leaf(self, alias: str) -> Leaf:
         return next(leaf for leaf in self.leaves if leaf.alias == alias)
+
+    @property
+    def linear(self) -> tuple[Leaf, ...]:
+        """The leaves whose product the branch is linear in."""
+        return tuple(leaf for leaf in self.leaves if leaf.scope == 0)
+
+    @property
+    def dependents(self) -> tuple[Leaf, ...]:
+        """The leaves read inside outer joins, subqueries and LATERAL items."""
+        return tuple(leaf for leaf in self.leaves if leaf.scope)
 
 
 @dataclass(frozen=True)
@@ -156,15 +183,25 @@ class Call:
 
 @dataclass(frozen=True)
 class Reduce:
-    """GROUP BY `keys` (core columns; none of them means one global group) with `calls`."""
+    """A function of the core's rows that share `keys` (core columns; none of them means one global partition).
+
+    `kind` group: GROUP BY keys with aggregate `calls`; the result has keys and calls.
+    `kind` window: window functions `calls`, each partitioned by at least the keys; the result has all core columns and calls.
+    `kind` top: the first rows by `tail`, an ORDER BY with LIMIT and OFFSET; the result has all core columns.
+    """
 
     keys: tuple[Column, ...]
     calls: tuple[Call, ...]
+    kind: str = "group"
+    tail: str = ""
+
+    def __post_init__(self) -> None:
+        _require(self.kind in ("group", "window", "top"), f"reduce kind {self.kind!r}")
 
     @property
     def linear(self) -> bool:
         """Whether every call has accumulators, so that the groups' inputs need not be read again."""
-        return all(call.function for call in self.calls)
+        return self.kind == "group" and all(call.function for call in self.calls)
 
 
 @dataclass(frozen=True)
@@ -224,6 +261,8 @@ class Program:
     units: tuple[Unit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     deterministic: bool = True
+    #: Where Spark may choose among several results, the rules by which we choose one.
+    rules: tuple[str, ...] = ()
 
     @property
     def incremental(self) -> bool:

@@ -20,7 +20,7 @@ from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
 from ivm.rewrite.statements import accumulate, consolidated, final_rows, repeated
-from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
+from ivm.sql.render import columns_sql, core_sql, unit_sql
 from ivm.sql.text import splice
 from ivm.trace.store import append_batch
 
@@ -43,13 +43,10 @@ class FullBuild:
         generation = self.plan.epoch  # named by the epoch that builds it, so an abandoned one is never met again
         if unit is None:
             sql = splice(self.context.views[view].sql, {r: self._from(r) for r in compiled.program.relations})
-        elif unit.reduce is None:
-            sql = core_sql(unit.core, self._leaf)
-        elif unit.reduce.linear:
+        elif unit.reduce is not None and unit.reduce.linear:
             sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
         else:
-            assert unit.post is not None
-            sql = post_sql(unit.post, reduce_sql(unit.reduce, core_sql(unit.core, self._leaf)))
+            sql = unit_sql(unit, self._leaf)
         columns = unit.columns if unit else compiled.program.columns
         staging = self.context.layout.staging(unit_name, self.plan.epoch)
         schema, rows = self._stage(sql, columns, staging)

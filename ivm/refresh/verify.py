@@ -1,6 +1,7 @@
 """Compare a published view with Spark's own result of its SQL, as bags, at the versions the view has read.
 
 The recompute runs the user's own text, not ours, from the sources up: views that it reads are replaced by their SQL.
+Only where that text leaves Spark a choice (see `sql.rules`) does it run the compiled program's, over the same versions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest
 from ivm.refresh.run import committed_or_raise
 from ivm.rewrite.statements import consolidated
+from ivm.sql.render import unit_sql
 from ivm.sql.text import splice
 
 #: Floating point sums depend on the order of addition; they are compared to this many significant digits.
@@ -87,7 +89,13 @@ def recompute_sql(context: Context, view: str, manifest: Manifest) -> str:
             replacement[relation] = f"({recompute_sql(context, relation, manifest)})"
         else:
             replacement[relation] = f"(SELECT * FROM {table_ref(context.layout.table(relation, True), cursor.version)})"
-    return splice(context.views[view].sql, replacement)
+    program = context.compiled[view].program
+    if not program.rules:
+        return splice(context.views[view].sql, replacement)
+    # Spark alone may choose another of several results: the recompute chooses by the program's rules.
+    for unit in program.units:
+        replacement[unit.name] = f"({unit_sql(unit, lambda leaf: replacement[leaf.relation])})"
+    return replacement[program.units[-1].name]
 
 
 def _comparable(column: Column) -> str:

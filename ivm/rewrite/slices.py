@@ -4,8 +4,11 @@ A term starts at its delta and walks the branch's equality edges; each step asks
 next relation whose columns match the rows reached so far. A slice is named by (relation, level): the
 level counts the steps from a delta. All requests of one slice, from whatever view, are one read.
 
+A delta of a leaf inside an outer join or a subquery first finds its way out to the rows of scope 0 it may affect,
+and from these the walk goes on to all leaves, the changed one included: its rows for them must be complete.
+
 Invariant: a slice holds, once each, at least the rows that match any of its requests. Terms apply their own
-predicates again, so more rows never hurt.
+predicates again, so more rows never hurt: a row of scope 0 that no change touches sees the same rows in both states.
 """
 
 from __future__ import annotations
@@ -13,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ivm.plan.anchors import anchor, keyable
 from ivm.plan.nodes import Branch, Relation, Unit
 from ivm.rewrite.delta_join import Term
 
-#: Types whose equality is the same in Spark and in the native engine; only these are walked.
-_KEYABLE = ("tinyint", "smallint", "int", "bigint", "string", "date", "boolean")
 #: Levels: a delta is 0, its neighbours 1, ...; a relation read whole provides no keys.
 DELTA = 0
 WHOLE = -1
@@ -76,18 +78,53 @@ class Facts:
 SMALL_ROWS = 2_000
 
 
-def keyable(type_: str) -> bool:
-    """Whether columns of this type may be walked.
-
-    >>> keyable("decimal(15,2)"), keyable("double"), keyable("string collate UTF8_LCASE")
-    (True, False, False)
-    """
-    return type_ in _KEYABLE or type_.startswith("decimal(")
-
-
 def walk_term(term: Term, facts: Mapping[str, Facts], requests: Requests) -> dict[str, int]:
     """Ask for what a term reads; returns the slice level by leaf alias (WHOLE for a whole read)."""
-    return _walk(term.branch, {term.delta_alias: DELTA}, facts, requests)
+    branch = term.branch
+    start = branch.leaf(term.delta_alias)
+    if start.scope == 0:
+        return _walk(branch, {start.alias: DELTA}, facts, requests)
+    way = _way_out(branch, start.alias, facts)
+    if not way:
+        # Nothing tells which rows it affects: all of them.
+        requests.whole.update(leaf.relation for leaf in branch.leaves)
+        return {leaf.alias: WHOLE for leaf in branch.leaves}
+    at, level = start.alias, DELTA
+    for alias, pairs, nulls in way:
+        provider = Provider(branch.leaf(at).relation, level, tuple(t for _, t in pairs))
+        requests.add(branch.leaf(alias).relation, level + 1, Match(tuple(m for m, _ in pairs), provider, nulls))
+        at, level = alias, level + 1
+    return {at: level} | _walk(branch, {at: level}, facts, requests)
+
+
+#: A step of a walk: the leaf it reaches, (its column, the column across) of each equality, whether NULL equals NULL.
+Way = list[tuple[str, list[tuple[str, str]], bool]]
+
+
+def _way_out(branch: Branch, start: str, facts: Mapping[str, Facts]) -> Way:
+    """The shortest way from a leaf inside to one of scope 0; each step leaves by an equality of the scope it is in."""
+    ways: list[tuple[str, Way]] = [(start, [])]
+    seen = {start}
+    while ways:
+        at, way = ways.pop(0)
+        if branch.leaf(at).scope == 0:
+            return way
+        for other in branch.leaves:
+            if other.alias not in seen and (pairs := _pairs(branch, other.alias, at, branch.leaf(at).scope, facts)):
+                seen.add(other.alias)
+                ways.append((other.alias, [*way, (other.alias, *pairs)]))
+    return []
+
+
+def _pairs(branch: Branch, alias: str, other: str, scope: int, facts: Mapping[str, Facts]) -> tuple[list[tuple[str, str]], bool] | None:
+    """The walkable equalities of a scope between two leaves, as (alias's column, other's column)."""
+    relation = facts[branch.leaf(alias).relation].relation
+    found = [
+        (side[0], side[1][1], e.nulls)
+        for e in branch.edges
+        if e.scope == scope and (side := e.from_side(alias)) and side[1][0] == other and keyable(relation.type_of(side[0]))
+    ]
+    return (sorted({(m, t) for m, t, _ in found}), any(n for *_, n in found)) if found else None
 
 
 def _walk(branch: Branch, start: dict[str, int], facts: Mapping[str, Facts], requests: Requests) -> dict[str, int]:
@@ -97,7 +134,8 @@ def _walk(branch: Branch, start: dict[str, int], facts: Mapping[str, Facts], req
     while len(visited) < len(branch.leaves):
         step = min((s for leaf in branch.leaves if leaf.alias not in visited and (s := _step(branch, leaf.alias, visited, facts))), default=None)
         if step is None:
-            alias = next(leaf.alias for leaf in branch.leaves if leaf.alias not in visited)
+            # One of the outermost scope first: others may be reachable from it.
+            alias = min((leaf.scope, i, leaf.alias) for i, leaf in enumerate(branch.leaves) if leaf.alias not in visited)[2]
             requests.whole.add(branch.leaf(alias).relation)
             visited[alias] = levels[alias] = WHOLE
             continue
@@ -126,17 +164,10 @@ def _step(branch: Branch, alias: str, visited: dict[str, int], facts: Mapping[st
         return _Step((0, 0), alias, None)
     best: _Step | None = None
     for other, level in visited.items():
-        pairs = [
-            (mine, theirs[1])
-            for e in branch.edges
-            if (side := e.from_side(alias))
-            for mine, theirs in [side]
-            if theirs[0] == other and keyable(target.relation.type_of(mine))
-        ]
-        if not pairs or level == WHOLE:
+        pairs = _pairs(branch, alias, other, branch.leaf(alias).scope, facts)
+        if pairs is None or level == WHOLE:
             continue
-        pairs = sorted(set(pairs))
-        mine = {m.lower() for m, _ in pairs}
+        mine = {m.lower() for m, _ in pairs[0]}
         provider = branch.leaf(other).relation
         if target.relation.key and {k.lower() for k in target.relation.key} <= mine:
             rank = 1
@@ -144,7 +175,7 @@ def _step(branch: Branch, alias: str, visited: dict[str, int], facts: Mapping[st
             rank = 2
         else:
             rank = 3
-        match = Match(tuple(m for m, _ in pairs), Provider(provider, level, tuple(t for _, t in pairs)))
+        match = Match(tuple(m for m, _ in pairs[0]), Provider(provider, level, tuple(t for _, t in pairs[0])), pairs[1])
         step = _Step((rank, level), alias, match)
         best = step if best is None else min(best, step)
     return best
@@ -162,7 +193,8 @@ def walk_groups(
     """
     assert unit.reduce is not None
     branches = unit.core.branches
-    anchors = [_anchor(b, {k.name for k in unit.reduce.keys}, facts) for b in branches]
+    relations = {name: fact.relation for name, fact in facts.items()}
+    anchors = [anchor(b, {k.name for k in unit.reduce.keys}, relations) for b in branches]
     keys = sorted(set.intersection(*(set(columns) for _, columns in anchors)))
     providers = (
         {p for b, (alias, columns) in zip(branches, anchors, strict=True) for p in _key_providers(b, alias, [columns[k] for k in keys], walked)}
@@ -186,20 +218,9 @@ def walk_groups(
     return tuple(levels), level
 
 
-def _anchor(branch: Branch, keys: set[str], facts: Mapping[str, Facts]) -> tuple[str, dict[str, str]]:
-    """The leaf that carries most group keys as bare, walkable columns: its alias and column by key."""
-    found: dict[str, dict[str, str]] = {}
-    for output in branch.outputs:
-        if output.name in keys and output.expr.plain:
-            alias, column = output.expr.plain
-            if keyable(facts[branch.leaf(alias).relation].relation.type_of(column)):
-                found.setdefault(alias, {})[output.name] = column
-    return max(found.items(), key=lambda item: (len(item[1]), item[0]), default=("", {}))
-
-
 def _key_providers(branch: Branch, alias: str, columns: Sequence[str], walked: Sequence[tuple[Term, dict[str, int]]]) -> Iterator[Provider]:
     """Where the affected values of the anchor's columns are found: in its delta, and in its slice in each other term."""
     relation = branch.leaf(alias).relation
     for term, levels in walked:
         if term.branch is branch:
-            yield Provider(relation, DELTA if term.delta_alias == alias else levels[alias], tuple(columns))
+            yield Provider(relation, levels.get(alias, DELTA), tuple(columns))

@@ -7,6 +7,7 @@ feed emits a row once for each time it occurs), so a product of weights is +1 or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ivm.names import ident
@@ -37,6 +38,9 @@ class Reads(Protocol):
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
         """The rows of one state, and whether they carry WEIGHT."""
 
+    def bag(self, leaf: Leaf, level: int, state: State) -> str:
+        """The rows of one state, each as often as it occurs."""
+
 
 #: One way to read a branch's delta: its terms, each with the level of every leaf but the delta's own.
 Walked = Sequence[tuple[Term, dict[str, int]]]
@@ -47,6 +51,9 @@ def branch_deltas(walked: Walked, reads: Reads, outputs: Sequence[str] | None = 
     parts: list[str] = []
     for branch in dict.fromkeys(term.branch for term, _ in walked):
         mine = [(t, levels) for t, levels in walked if t.branch is branch]
+        if any(reads.changed(leaf.relation) for leaf in branch.dependents):
+            parts.append(difference_sql(_kept(branch, outputs), mine, reads))
+            continue
         signed = signed_sql(_kept(branch, outputs), mine, reads)
         parts += [signed] if signed else [term_sql(t, _kept(branch, outputs), levels, reads) for t, levels in mine]
     return "\nUNION ALL\n".join(parts)
@@ -55,7 +62,32 @@ def branch_deltas(walked: Walked, reads: Reads, outputs: Sequence[str] | None = 
 def _kept(branch: Branch, outputs: Sequence[str] | None) -> Branch:
     if outputs is None:
         return branch
-    return Branch(branch.leaves, branch.predicates, tuple(o for o in branch.outputs if o.name in outputs), branch.edges)
+    return replace(branch, outputs=tuple(o for o in branch.outputs if o.name in outputs))
+
+
+def _levels(branch: Branch, walked: Walked) -> dict[str, int]:
+    """The level at which each leaf is read, for all terms of a branch together."""
+    found = {}
+    for leaf in branch.leaves:
+        levels = [level[leaf.alias] for _, level in walked if leaf.alias in level]
+        found[leaf.alias] = WHOLE if WHOLE in levels else max(levels, default=DELTA)
+    return found
+
+
+def difference_sql(branch: Branch, walked: Walked, reads: Reads) -> str:
+    r"""The branch over the slices' new state less the branch over their old state.
+
+        d f(R; D)  =  f(R'|K; D'|K)  -  f(R|K; D|K)
+
+    f is linear in the leaves R of scope 0 and any function, row by row of their product, of the dependents D. A row
+    that a change touches finds all its partners in the slices, by the walks; another row finds the same rows in both
+    states, so that it cancels, whether they are all its partners or not.
+    """
+    levels = _levels(branch, walked)
+    parts = []
+    for state, weight in ((State.NEW, 1), (State.OLD, -1)):
+        parts.append(branch_sql(branch, lambda leaf, s=state: reads.bag(leaf, levels[leaf.alias], s), [f"CAST({weight} AS int) AS {ident(WEIGHT)}"]))  # type: ignore[misc]
+    return "\nUNION ALL\n".join(parts)
 
 
 def signed_sql(branch: Branch, walked: Walked, reads: Reads) -> str | None:
@@ -68,9 +100,9 @@ def signed_sql(branch: Branch, walked: Walked, reads: Reads) -> str | None:
     """
     items: dict[str, str] = {}
     flagged: list[str] = []
+    level = _levels(branch, walked)
     for leaf in branch.leaves:
-        levels = [level[leaf.alias] for _, level in walked if leaf.alias in level]
-        item = reads.signed(leaf, WHOLE if WHOLE in levels else max(levels, default=DELTA))
+        item = reads.signed(leaf, level[leaf.alias])
         if item is None:
             return None
         items[leaf.alias] = item
@@ -196,8 +228,12 @@ def group_delta(
     assert unit.post is not None
     keys = [k.name for k in unit.reduce.keys]
     columns = [c.name for c in unit.columns]
-    affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({branch_deltas(walked, reads, keys)}) AS `__ivm_terms`"
     core = new_core(unit.core, levels, reads)
+    if not keys:
+        new = post_sql(unit.post, reduce_sql(unit.reduce, core), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
+        old = f"SELECT {columns_sql(columns)}, CAST(-1 AS int) AS {ident(WEIGHT)}\nFROM {stored}"
+        return consolidated(new + chr(10) + "UNION ALL" + chr(10) + old, columns)
+    affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({branch_deltas(walked, reads, keys)}) AS `__ivm_terms`"
     on_new = " AND ".join(f"c.{ident(k)} <=> k.{ident(k)}" for k in keys)
     restricted = f"SELECT c.*\nFROM ({core}) AS c\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_new}"
     new = post_sql(unit.post, reduce_sql(unit.reduce, restricted), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
@@ -210,7 +246,11 @@ def new_core(core: Core, levels: Sequence[dict[str, int]], reads: Reads) -> str:
     """The core's rows in the new state, as a bag; weighted leaf states are consolidated and repeated."""
     parts = []
     for branch, level in zip(core.branches, levels, strict=True):
-        items = {leaf.alias: reads.state(leaf, level[leaf.alias], State.NEW) for leaf in branch.leaves}
+        inside = {leaf.alias for leaf in branch.dependents}
+        items: dict[str, tuple[str, bool]] = {}
+        for leaf in branch.leaves:
+            at = level[leaf.alias]
+            items[leaf.alias] = (reads.bag(leaf, at, State.NEW), False) if leaf.alias in inside else reads.state(leaf, at, State.NEW)
         weights = [f"{ident(a)}.{ident(WEIGHT)}" for a, (_, weighted) in items.items() if weighted]
         extra = [f"{' * '.join(weights)} AS {ident(WEIGHT)}"] if weights else []
         rows = branch_sql(branch, lambda leaf, items=items: items[leaf.alias][0], extra)  # type: ignore[misc]

@@ -1,50 +1,126 @@
 """Query blocks: the parser's working form of a `Branch`, with sqlglot trees still in it.
 
 A query is a list of blocks (their UNION ALL). Blocks are combined by product (FROM a, b) and by
-substitution (a derived table's columns replaced by its expressions), so nested selects disappear.
+substitution (a derived table's columns replaced by its expressions), so nested selects disappear
+where they can: what stays nested is what a branch is not linear in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from ivm.plan.nodes import Branch, Edge, Expr, Leaf, Output, Relation
+#: What (alias, column), both in lower case, means in terms of a block's leaves.
+Scope = dict[tuple[str, str], exp.Expression]
 
 
 @dataclass
 class Block:
-    """SELECT outs FROM leaves WHERE preds; each column is qualified with a leaf alias of this block."""
+    """SELECT outs FROM items WHERE preds; each column is qualified with an alias of this block.
 
-    leaves: list[tuple[str, str]] = field(default_factory=list)
+    Items are `exp.Join` nodes: a table (CROSS: a linear leaf; LEFT: an outer join), a derived table, VALUES or a LATERAL.
+    Every `exp.Table` in any of the trees is a leaf: its name is the relation, its alias is unique in the block.
+    """
+
+    items: list[exp.Join] = field(default_factory=list)
     preds: list[exp.Expression] = field(default_factory=list)
     outs: list[tuple[str, exp.Expression]] = field(default_factory=list)
 
+    def trees(self) -> Iterator[exp.Expression]:
+        yield from self.items
+        yield from self.preds
+        yield from (e for _, e in self.outs)
+
+    @property
+    def reads(self) -> bool:
+        """Whether any table is read; a block of constants never changes."""
+        return any(tree.find(exp.Table) for tree in self.trees())
+
+    def only_leaf(self) -> tuple[str, str] | None:
+        """(alias, relation) if the block reads a single table and nothing else."""
+        if len(self.items) != 1 or not isinstance(self.items[0].this, exp.Table):
+            return None
+        if any(tree.find(exp.Query) for tree in (*self.preds, *(e for _, e in self.outs))):
+            return None
+        return self.items[0].this.alias, self.items[0].this.name
+
+    def with_outs(self, outs: Iterable[tuple[str, exp.Expression]]) -> Block:
+        return Block(self.items, self.preds, list(outs))
+
     def renamed(self, taken: set[str]) -> Block:
-        """A copy whose leaf aliases avoid `taken` (and are added to it)."""
+        """A copy whose aliases avoid `taken` (and are added to it)."""
         names: dict[str, str] = {}
-        for alias, _ in self.leaves:
-            fresh, n = alias, 2
-            while fresh.lower() in taken:
-                fresh, n = f"{alias}_{n}", n + 1
-            taken.add(fresh.lower())
-            names[alias] = fresh
+        for tree in self.trees():
+            for alias in tree.find_all(exp.TableAlias):
+                if alias.name and alias.name not in names:
+                    names[alias.name] = fresh(alias.name, taken)
 
-        def rename(node: exp.Expression) -> exp.Expression:
-            return leaf_column(names[node.table], node.name) if isinstance(node, exp.Column) else node
+        def copy(tree: exp.Expression) -> exp.Expression:
+            tree = tree.copy()
+            for node in tree.find_all(exp.TableAlias, exp.Column):
+                if isinstance(node, exp.Column) and node.table in names:
+                    node.set("table", exp.to_identifier(names[node.table], quoted=True))
+                elif isinstance(node, exp.TableAlias) and node.name in names:
+                    node.set("this", exp.to_identifier(names[node.name], quoted=True))
+            return tree
 
-        return Block(
-            [(names[a], r) for a, r in self.leaves],
-            [p.transform(rename) for p in self.preds],
-            [(n, e.transform(rename)) for n, e in self.outs],
-        )
+        return Block([copy(i) for i in self.items], [copy(p) for p in self.preds], [(n, copy(e)) for n, e in self.outs])  # type: ignore[misc]
+
+
+#: Gives an expression's meaning in terms of a block's leaves; subqueries may add items to the block, if there is one.
+Inline = Callable[[exp.Expression, Scope, Block | None], exp.Expression]
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """A name like `name` that isn't taken yet, which it then is."""
+    found, n = name, 2
+    while found.lower() in taken:
+        found, n = f"{name}_{n}", n + 1
+    taken.add(found.lower())
+    return found
 
 
 def leaf_column(alias: str, column: str) -> exp.Column:
     """A column reference, quoted on both sides."""
     return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(alias, quoted=True))
+
+
+def leaf_item(alias: str, relation: str) -> exp.Join:
+    """A table as a FROM item."""
+    return exp.Join(this=exp.Table(this=exp.to_identifier(relation, quoted=True), alias=table_alias(alias)), kind="CROSS")
+
+
+def table_alias(alias: str, columns: Iterable[str] = ()) -> exp.TableAlias:
+    """`alias(columns)`, quoted."""
+    names = [exp.to_identifier(c, quoted=True) for c in columns]
+    return exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=names or None)
+
+
+def select_of(block: Block) -> exp.Select:
+    """The block as a SELECT tree, its leaves still named by their relations."""
+    outs = [exp.alias_(e.copy(), n, quoted=True) for n, e in block.outs] or [exp.alias_(exp.Literal.number(1), "one")]
+    select = exp.Select(expressions=outs)
+    set_from(select, block.items)
+    if block.preds:
+        select.set("where", exp.Where(this=exp.and_(*(exp.Paren(this=p.copy()) for p in block.preds), copy=False)))
+    return select
+
+
+def set_from(select: exp.Select, items: Iterable[exp.Join]) -> None:
+    """Make `items` the FROM clause of a select."""
+    copies = [i.copy() for i in items]
+    select.set("from_", exp.From(this=copies[0].this) if copies else None)
+    select.set("joins", copies[1:] or None)
+
+
+def union_of(selects: list[exp.Select]) -> exp.Query:
+    """UNION ALL of selects."""
+    tree: exp.Query = selects[0]
+    for select in selects[1:]:
+        tree = exp.Union(this=tree, expression=select, distinct=False)
+    return tree
 
 
 def sql_of(node: exp.Expression) -> str:
@@ -57,20 +133,39 @@ def sql_of(node: exp.Expression) -> str:
     return str(node.sql(dialect="spark", comments=False))
 
 
-def substituted(node: exp.Expression, values: dict[tuple[str, str], exp.Expression]) -> exp.Expression:
-    """Replace columns by expressions; `values` is keyed by (alias, column), lower case.
+def rewritten(node: exp.Expression, swap: Callable[[exp.Expression], exp.Expression | None]) -> exp.Expression:
+    """A copy in which `swap` may replace nodes, from the root down; what it gives back is not looked into again."""
+    found = swap(node)
+    if found is not None:
+        return found
+    copy = node.copy()
+    todo = [copy]
+    while todo:
+        for child in list(todo.pop().iter_expressions()):
+            replacement = swap(child)
+            if replacement is None:
+                todo.append(child)
+            elif replacement is not child:
+                child.replace(replacement)
+    return copy
 
-    Raises KeyError with the column's text where it isn't known.
-    """
 
-    def swap(n: exp.Expression) -> exp.Expression:
-        if not isinstance(n, exp.Column):
-            return n
-        value = values[(n.table.lower(), n.name.lower())]
-        simple = isinstance(value, exp.Column | exp.Literal | exp.Paren)
-        return value.copy() if simple else exp.Paren(this=value.copy())
+def substituted(node: exp.Expression, values: Scope) -> exp.Expression:
+    """Replace columns by what they mean; columns that `values` doesn't know stay."""
 
-    return node.transform(swap)
+    def swap(n: exp.Expression) -> exp.Expression | None:
+        return value_of(n, values) if isinstance(n, exp.Column) else None
+
+    return rewritten(node, swap)
+
+
+def value_of(column: exp.Column, values: Scope) -> exp.Expression:
+    """What a column means, in parentheses where that could be read otherwise."""
+    value = values.get((column.table.lower(), column.name.lower()))
+    if value is None:
+        return column.copy()
+    simple = isinstance(value, exp.Column | exp.Literal | exp.Paren | exp.Subquery | exp.Null)
+    return value.copy() if simple else exp.Paren(this=value.copy())
 
 
 def conjuncts(node: exp.Expression | None) -> Iterable[exp.Expression]:
@@ -85,41 +180,10 @@ def conjuncts(node: exp.Expression | None) -> Iterable[exp.Expression]:
         yield node
 
 
-def to_expr(node: exp.Expression) -> Expr:
-    """Freeze a tree to text plus the columns it reads."""
-    reads = frozenset((c.table, c.name) for c in node.find_all(exp.Column))
-    bare = node.unnest()
-    plain = (bare.table, bare.name) if isinstance(bare, exp.Column) else None
-    return Expr(sql_of(node), reads, plain)
-
-
-def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
-    """Freeze a block: leaves with only the columns that are read, and the edges to walk."""
-    preds = tuple(to_expr(p) for p in block.preds)
-    outputs = tuple(Output(n, to_expr(e)) for n, e in block.outs)
-    reads = frozenset[tuple[str, str]]().union(*(p.reads for p in preds), *(o.expr.reads for o in outputs))
-    leaves = tuple(Leaf(alias, relation, tuple(c.name for c in relations[relation].columns if (alias, c.name) in reads)) for alias, relation in block.leaves)
-    return Branch(leaves, preds, outputs, tuple(_edges(block, relations)))
-
-
-def _edges(block: Block, relations: dict[str, Relation]) -> Iterable[Edge]:
-    of = dict(block.leaves)
-    for equality in dict.fromkeys(e for p in block.preds for e in _implied(p)):
-        left, right = equality.left.unnest(), equality.right.unnest()
-        if isinstance(left, exp.Column) and isinstance(right, exp.Column) and left.table != right.table:
-            types = {relations[of[c.table]].type_of(c.name) for c in (left, right)}
-            if len(types) == 1:
-                yield Edge((left.table, left.name), (right.table, right.name))
-
-
-def _implied(pred: exp.Expression) -> list[exp.EQ]:
-    """The equalities that hold wherever the predicate does: its conjuncts, or those common to all alternatives of an OR."""
-    pred = pred.unnest()
-    if isinstance(pred, exp.EQ):
-        return [pred]
-    if isinstance(pred, exp.And):
-        return [*_implied(pred.left), *_implied(pred.right)]
-    if isinstance(pred, exp.Or):
-        right = _implied(pred.right)
-        return [e for e in _implied(pred.left) if e in right]
-    return []
+def queries(node: exp.Expression) -> Iterator[exp.Query]:
+    """The outermost queries inside an expression, subquery parentheses left aside."""
+    if isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
+        yield node
+        return
+    for child in node.iter_expressions():
+        yield from queries(child)

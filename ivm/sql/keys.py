@@ -6,36 +6,46 @@ declared wrongly costs time and not truth.
 
 from __future__ import annotations
 
-from ivm.plan.nodes import Branch, Core, Relation
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from ivm.plan.nodes import Core, Edge, Output, Relation
+from ivm.sql.blocks import Block
 
 
-def core_key(core: Core, relations: dict[str, Relation]) -> tuple[str, ...]:
+def core_key(core: Core) -> tuple[str, ...]:
     """Output columns that are unique, or () where none are known."""
-    return _branch_key(core.branches[0], relations) if len(core.branches) == 1 else ()
+    return core.branches[0].key if len(core.branches) == 1 else ()
 
 
-def _branch_key(branch: Branch, relations: dict[str, Relation]) -> tuple[str, ...]:
-    """The union of the leaves' keys, less the leaves whose whole key is equated to other leaves' columns."""
+def branch_key(block: Block, outputs: Sequence[Output], edges: Sequence[Edge], scopes: Mapping[str, int], relations: Mapping[str, Relation]) -> tuple[str, ...]:
+    """The union of the keys of the joined tables, less those whose whole key is equated to other tables' columns.
+
+    Derived tables and LATERAL items may multiply rows: with one of them no key is known.
+    """
+    if not all(isinstance(i.this, exp.Table) for i in block.items):
+        return ()
     needed: dict[str, tuple[str, ...]] = {}
-    for leaf in branch.leaves:
-        key = relations[leaf.relation].key
+    relation_of = {i.this.alias: i.this.name for i in block.items}
+    for alias, relation in relation_of.items():
+        key = relations[relation].key
         if not key:
             return ()
-        needed[leaf.alias] = key
-    for leaf in list(branch.leaves):
-        others = set(needed) - {leaf.alias}
-        equated = {side[0].lower() for e in branch.edges if (side := e.from_side(leaf.alias)) and side[1][0] in others}
-        if others and all(k.lower() in equated for k in needed[leaf.alias]):
-            del needed[leaf.alias]
-    carried = {o.expr.plain: o.name for o in branch.outputs if o.expr.plain}
-    for edge in branch.edges:
+        needed[alias] = key
+    for alias in list(needed):
+        others = set(needed) - {alias}
+        equated = {side[0].lower() for e in edges if e.scope == scopes[alias] and (side := e.from_side(alias)) and side[1][0] in others}
+        if others and all(k.lower() in equated for k in needed[alias]):
+            del needed[alias]
+    carried = {o.expr.plain: o.name for o in outputs if o.expr.plain}
+    for edge in edges:
         for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
-            if one in carried:
+            if edge.scope == 0 and one in carried:
                 carried.setdefault(other, carried[one])
-    columns = [carried.get((alias, _actual(relations, branch, alias, k))) for alias, key in needed.items() for k in key]
+    columns = [carried.get((alias, _actual(relations[relation_of[alias]], k))) for alias, key in needed.items() for k in key]
     return tuple(dict.fromkeys(c for c in columns if c)) if all(columns) else ()
 
 
-def _actual(relations: dict[str, Relation], branch: Branch, alias: str, column: str) -> str:
-    relation = relations[branch.leaf(alias).relation]
+def _actual(relation: Relation, column: str) -> str:
     return next(c.name for c in relation.columns if c.name.lower() == column.lower())

@@ -1,36 +1,46 @@
-"""Grouping: cut a query at each GROUP BY or DISTINCT into units, and fuse the last one with its select list.
+"""Units: cut a query where rows must be looked at together, and fuse the last cut with its select list.
 
     SELECT post(keys, calls) FROM core GROUP BY keys HAVING h   =   post(reduce(core))
 
-Invariant: a unit's core computes the group keys and every argument of a call as bare columns, so
-that a delta of the core is all that the reduce needs.
+Invariant: a unit's core computes the keys and everything a call reads as bare columns, so that a delta of the
+core is all that the reduce needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
 from ivm.names import RESERVED_PREFIX
+from ivm.plan.anchors import anchor
 from ivm.plan.nodes import Call, Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import Block, conjuncts, leaf_column, sql_of, substituted, to_branch, to_expr
+from ivm.sql.blocks import Block, Inline, Scope, conjuncts, fresh, leaf_column, leaf_item, rewritten, sql_of, substituted, table_alias
+from ivm.sql.dialect import function_name, is_aggregate
+from ivm.sql.freeze import to_branch, to_expr
 from ivm.sql.keys import core_key
-from ivm.sql.render import core_sql, reduce_sql, schema_leaf
+from ivm.sql.render import branch_source, core_sql, reduce_sql, schema_leaf
+from ivm.sql.rules import TIES, TOP, settled, tie_broken, ties_matter
 from ivm.sql.support import UnsupportedError
-
-Scope = dict[tuple[str, str], exp.Expression]
 
 #: The alias under which a post stage sees the reduced rows.
 GROUP_ALIAS = f"{RESERVED_PREFIX}_group"
+#: The group key that tells the grouping sets of one query apart.
+_SET = f"{RESERVED_PREFIX}_set"
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
+Selected = list[tuple[str, exp.Expression]]
 
 
 def find_calls(node: exp.Expression) -> Iterator[exp.Expression]:
-    """The outermost aggregate calls of an expression, with FILTER and the like around them."""
-    if isinstance(node, exp.AggFunc) or (isinstance(node, _WRAPPERS) and has_calls(node.this)):
+    """The outermost aggregate calls of an expression, with FILTER and the like around them; window functions are none."""
+    if isinstance(node, exp.Window):
+        inside = [*node.this.iter_expressions(), *node.args.get("partition_by", []), *([node.args["order"]] if node.args.get("order") else [])]
+        for child in inside:
+            yield from find_calls(child)
+        return
+    if is_aggregate(node) or (isinstance(node, _WRAPPERS) and has_calls(node.this)):
         yield node
         return
     for child in node.iter_expressions():
@@ -43,6 +53,14 @@ def has_calls(node: exp.Expression) -> bool:
     return next(find_calls(node), None) is not None
 
 
+def _plainly(node: exp.Expression, values: Scope, block: Block | None) -> exp.Expression:
+    return substituted(node, values)
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
 class Units:
     """The units made so far, and the relations that leaves can read (units included)."""
 
@@ -51,155 +69,396 @@ class Units:
         self.relations = relations
         self.analyzer = analyzer
         self.made: dict[str, Unit] = {}
+        self.rules: set[str] = set()
+        self._count = 0
+
+    # -- blocks ----------------------------------------------------------------------------------
+
+    def types(self, blocks: list[Block]) -> tuple[Column, ...]:
+        """The columns that the blocks' UNION ALL has in Spark, called c0, c1, ..."""
+        leaf = schema_leaf(self.relations)
+        cores = [Core((to_branch(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)), self.relations),)) for b in blocks]
+        return self.analyzer.schema("\nUNION ALL\n".join(core_sql(c, leaf) for c in cores))
 
     def aligned(self, blocks: list[Block]) -> list[Block]:
         """Cast the branches of a UNION ALL to its common types, so that any of them may stand alone."""
-        if len(blocks) == 1 or not all(b.leaves for b in blocks):
+        if len(blocks) == 1:
             return blocks
-        names = [f"c{i}" for i in range(len(blocks[0].outs))]
-        cores = [Core((to_branch(Block(b.leaves, b.preds, [(n, e) for n, (_, e) in zip(names, b.outs, strict=True)]), self.relations),)) for b in blocks]
-        leaf = schema_leaf(self.relations)
-        union = self.analyzer.schema("\nUNION ALL\n".join(core_sql(c, leaf) for c in cores))
+        union = self.types(blocks)
         result = []
-        for block, core in zip(blocks, cores, strict=True):
-            own = self.analyzer.schema(core_sql(core, leaf))
-            outs = [(n, e if a.type == u.type else exp.cast(e.copy(), u.type, dialect="spark")) for (n, e), a, u in zip(block.outs, own, union, strict=True)]
-            result.append(Block(block.leaves, block.preds, outs))
+        for block in blocks:
+            own = self.types([block])
+            result.append(
+                block.with_outs(
+                    (n, e if a.type == u.type else exp.cast(e.copy(), u.type, dialect="spark")) for (n, e), a, u in zip(block.outs, own, union, strict=True)
+                )
+            )
         return result
+
+    def stored(self, blocks: list[Block], taken: set[str]) -> list[Block]:
+        """Make a unit of a query; the one block that reads it."""
+        names = [n for n, _ in blocks[0].outs]
+        blocks = [b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in self.aligned(blocks)]
+        columns = tuple(Column(f"c{i}", c.type) for i, c in enumerate(self.types(blocks)))
+        name = self._name()
+        unit = self._fused(name, blocks, columns) or self._linear(name, blocks, columns)
+        self._add(unit)
+        alias = fresh(name, taken)
+        return [Block([leaf_item(alias, name)], [], [(n, leaf_column(alias, f"c{i}")) for i, n in enumerate(names)])]
+
+    def flags(self, blocks: list[Block], taken: set[str]) -> Block:
+        """A one-row unit: whether a query has rows, and whether its first column has NULLs. It changes only when these do."""
+        blocks = self.aligned(blocks)
+        scopes: list[Scope] = [{("", "__ivm_first"): b.outs[0][1]} for b in blocks]
+        every, known = exp.Count(this=exp.Star()), exp.Count(this=_column("__ivm_first"))
+        selected: Selected = [("not_empty", exp.GT(this=every, expression=exp.Literal.number(0))), ("has_null", exp.GT(this=every.copy(), expression=known))]
+        return self.stored(self.grouped(blocks, scopes, [], selected, None, _plainly), taken)[0]
+
+    def is_one_row(self, block: Block) -> bool:
+        """Whether a block always has exactly one row: it reads a global aggregate, unfiltered."""
+        leaf = block.only_leaf()
+        unit = self.made.get(leaf[1]) if leaf else None
+        if unit is None or block.preds or unit.reduce is None or unit.post is None:
+            return False
+        return unit.reduce.kind == "group" and not unit.reduce.keys and not unit.post.predicates
+
+    # -- grouping --------------------------------------------------------------------------------
 
     def distinct(self, blocks: list[Block]) -> list[Block]:
         """DISTINCT is a grouping by all columns without calls."""
         blocks = self.aligned(blocks)
         names = [n for n, _ in blocks[0].outs]
-        scopes: list[Scope] = [{("", n.lower()): e for n, e in b.outs} for b in blocks]
-        columns = [exp.column(exp.to_identifier(n, quoted=True)) for n in names]
-        return self.grouped(blocks, scopes, columns, list(zip(names, [c.copy() for c in columns], strict=True)), None)
+        scopes: list[Scope] = [{("", f"c{i}"): e for i, (_, e) in enumerate(b.outs)} for b in blocks]
+        columns: list[exp.Expression] = [_column(f"c{i}") for i in range(len(names))]
+        return self.grouped(blocks, scopes, columns, list(zip(names, [c.copy() for c in columns], strict=True)), None, _plainly)
+
+    def intersection(self, left: list[Block], right: list[Block], minus: bool, every: bool, taken: set[str]) -> list[Block]:
+        """INTERSECT and EXCEPT by counting each row on both sides; with ALL the row comes back as often as the counts say."""
+        names = [n for n, _ in left[0].outs]
+        blocks = self.aligned(left + right)
+        scopes: list[Scope] = []
+        for i, block in enumerate(blocks):
+            tags = (exp.Literal.number(1), exp.null()) if i < len(left) else (exp.null(), exp.Literal.number(1))
+            typed = [exp.cast(t.copy(), "int") for t in tags]
+            scopes.append({("", f"c{j}"): e for j, (_, e) in enumerate(block.outs)} | {("", "__ivm_l"): typed[0], ("", "__ivm_r"): typed[1]})
+        columns: list[exp.Expression] = [_column(f"c{i}") for i in range(len(names))]
+        one, two = exp.Count(this=_column("__ivm_l")), exp.Count(this=_column("__ivm_r"))
+        zero = exp.Literal.number(0)
+        selected: Selected = list(zip(names, [c.copy() for c in columns], strict=True))
+        if not every:
+            having = exp.and_(exp.GT(this=one, expression=zero), (exp.EQ if minus else exp.GT)(this=two, expression=zero.copy()))
+            return self.grouped(blocks, scopes, columns, selected, having, _plainly)
+        times: exp.Expression = exp.Sub(this=one, expression=two) if minus else exp.Least(this=one, expressions=[two])
+        selected = [*selected, ("__ivm_times", times)]
+        having_all = exp.GT(this=times.copy(), expression=zero)
+        (block,) = self.grouped(blocks, scopes, columns, selected, having_all, _plainly)
+        *outs, (_, count) = block.outs
+        alias = fresh("repeated", taken)
+        sequence = exp.Anonymous(this="EXPLODE", expressions=[exp.Anonymous(this="SEQUENCE", expressions=[exp.cast(exp.Literal.number(1), "bigint"), count])])
+        item = exp.Join(this=exp.Lateral(this=sequence, alias=table_alias(alias, ["i"])), kind="CROSS")
+        return [Block([*block.items, item], block.preds, outs)]
 
     def grouped(
         self,
         blocks: list[Block],
         scopes: list[Scope],
         keys: list[exp.Expression],
-        selected: list[tuple[str, exp.Expression]],
+        selected: Selected,
         having: exp.Expression | None,
+        inline: Inline,
+        sets: list[tuple[int, ...]] | None = None,
     ) -> list[Block]:
-        """Make a unit of `blocks` GROUP BY `keys`; return the block that reads it.
+        """Make a unit of `blocks` GROUP BY `keys`, by each of the grouping `sets` if given; return the block that reads it.
 
         Keys, select list and HAVING are in terms of the scopes' names; each block computes them its own way.
         """
-        if not all(b.leaves for b in blocks):
-            raise UnsupportedError("no_source")
+        conditions = list(conjuncts(having))
+        if sets is not None:
+            selected = [(n, _grouping_calls(e, keys, sets)) for n, e in selected]
+            conditions = [_grouping_calls(c, keys, sets) for c in conditions]
         names = _key_names(keys)
-        post = [e for _, e in selected] + list(conjuncts(having))
         calls: dict[str, tuple[str, exp.Expression]] = {}
-        for expression in post:
+        for expression in [e for _, e in selected] + conditions:
             for call in find_calls(expression):
                 calls.setdefault(sql_of(call), (f"agg_{len(calls) + 1}", call))
         arguments: dict[str, tuple[str, exp.Expression]] = {}
-        specs = [_call_spec(name, call, arguments) for name, call in calls.values()]
-        core_blocks = [
-            Block(
-                b.leaves,
-                b.preds,
-                [(n, substituted(k, s)) for n, k in zip(names, keys, strict=True)] + [(n, substituted(a, s)) for n, a in arguments.values()],
-            )
-            for b, s in zip(blocks, scopes, strict=True)
-        ]
+        specs = [self._call_spec(name, call, arguments) for name, call in calls.values()]
+        core_blocks = []
+        for b, s in zip(blocks, scopes, strict=True):
+            block = Block(list(b.items), list(b.preds))
+            block.outs = [(n, inline(k, s, block)) for n, k in zip(names, keys, strict=True)] + [(n, inline(a, s, block)) for n, a in arguments.values()]
+            core_blocks.append(block)
+        if sets is not None:
+            core_blocks = self._by_sets(core_blocks, len(keys), sets)
+            names = [*names, _SET]
+            keys = [*keys, _column(_SET)]
         core_blocks = self.aligned(core_blocks)
-        core = Core(tuple(to_branch(b, self.relations) for b in core_blocks))
-        self._check_scalars(core)
+        core = self._core(core_blocks)
         types = {c.name: c.type for c in self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))}
         for n in names:
             if "map<" in types[n] or types[n] == "variant":
                 raise UnsupportedError("unorderable", types[n])
         reduce = Reduce(tuple(Column(n, types[n]) for n in names), tuple(_typed(spec, types) for spec in specs))
-        return [self._reader(core, reduce, dict(zip(names, keys, strict=True)), {k: n for k, (n, _) in calls.items()}, selected, having)]
-
-    def _reader(
-        self,
-        core: Core,
-        reduce: Reduce,
-        keys: dict[str, exp.Expression],
-        calls: dict[str, str],
-        selected: list[tuple[str, exp.Expression]],
-        having: exp.Expression | None,
-    ) -> Block:
-        name = f"{self.view}__{len(self.made) + 1}".lower()
-        columns = self.analyzer.schema(reduce_sql(reduce, core_sql(core, schema_leaf(self.relations))))
         if not reduce.keys and not reduce.calls:
-            raise UnsupportedError("clause", "a grouping without keys and calls")
-        key = tuple(k.name for k in reduce.keys)
-        post = Post(GROUP_ALIAS, (), tuple(Output(c.name, to_expr(leaf_column(GROUP_ALIAS, c.name))) for c in columns))
-        self.made[name] = Unit(name, core, reduce, post, columns, key)
-        self.relations[name] = Relation(name, "unit", columns, key)
-        by_key = {sql_of(k): n for n, k in keys.items()}
+            reduce = Reduce((), (Call("agg_1", "COUNT(*)", "count"),))
+        name = self._partitioned(core, reduce)
+        by_key = {sql_of(k): n for n, k in zip(names, keys, strict=True)}
+        by_call = {k: n for k, (n, _) in calls.items()}
+        outer: Scope = {(k.table.lower(), k.name.lower()): leaf_column(name, n) for n, k in zip(names, keys, strict=True) if isinstance(k, exp.Column)}
 
-        def over_groups(node: exp.Expression) -> exp.Expression:
+        def over_groups(node: exp.Expression) -> exp.Expression | None:
             text = sql_of(node)
-            if text in calls:
-                return leaf_column(name, calls[text])
+            if text in by_call:
+                return leaf_column(name, by_call[text])
             if text in by_key:
                 return leaf_column(name, by_key[text])
-            return node
+            if isinstance(node, exp.In) and node.args.get("query") is not None:
+                return exp.In(this=rewritten(node.this, over_groups), query=node.args["query"].copy())
+            return node.copy() if isinstance(node, exp.Query) else None
 
-        outs = [(n, e.transform(over_groups)) for n, e in selected]
-        preds = [p.transform(over_groups) for p in conjuncts(having)]
-        for expression in [e for _, e in outs] + preds:
-            stray = [c.sql() for c in expression.find_all(exp.Column) if c.table != name]
-            if stray:
-                raise UnsupportedError("clause", f"{', '.join(stray)} outside GROUP BY")
-            if expression.find(exp.Query):
-                raise UnsupportedError("subquery", "HAVING or the select list of a grouping")
-        return Block([(name, name)], preds, outs)
+        reader = Block([leaf_item(name, name)])
+        reader.preds = [inline(rewritten(p, over_groups), outer, reader) for p in conditions]
+        reader.outs = [(n, inline(rewritten(e, over_groups), outer, reader)) for n, e in selected]
+        return [reader]
+
+    def _by_sets(self, blocks: list[Block], keys: int, sets: list[tuple[int, ...]]) -> list[Block]:
+        """Each block once for each grouping set, the keys that aren't in it NULL."""
+        types = [c.type for c in self.types(blocks)[:keys]]
+        result = []
+        for number, members in enumerate(sets):
+            for block in blocks:
+                outs = [(n, e if i in members or i >= keys else exp.cast(exp.null(), types[i], dialect="spark")) for i, (n, e) in enumerate(block.outs)]
+                result.append(block.with_outs([*outs[:keys], *outs[keys:], (_SET, exp.Literal.number(number))]))
+        return result
+
+    def _call_spec(self, name: str, call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> Call:
+        """Turn a call over scope columns into one over core columns; what it reads goes to `arguments`."""
+        inner, condition = call, None
+        if isinstance(call, exp.Filter):
+            inner, condition = call.this, call.expression.this
+        function = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}.get(type(inner))
+        operand = inner.this
+        several = bool(inner.args.get("expressions"))
+        if function and not isinstance(operand, exp.Distinct) and not several:
+            star = isinstance(operand, exp.Star)
+            if star and condition is None:
+                return Call(name, "COUNT(*)", "count")
+            value = exp.Literal.number(1) if star else operand.copy()
+            if condition is not None:
+                value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
+            argument = _argument(value, arguments)
+            return Call(name, f"{function.upper()}(`{argument}`)", function, argument)
+        call, rule = settled(call)
+        if rule:
+            self.rules.add(rule)
+
+        def over_core(node: exp.Expression) -> exp.Expression | None:
+            if isinstance(node, exp.Column) and (node.table or node.name.startswith(RESERVED_PREFIX)):
+                return _column(_argument(node, arguments))
+            if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+                return _column(_argument(node, arguments))
+            return None
+
+        return Call(name, sql_of(rewritten(call, over_core)))
+
+    # -- windows and LIMIT -----------------------------------------------------------------------
+
+    def windowed(self, blocks: list[Block], scopes: list[Scope], selected: Selected, inline: Inline) -> list[Block]:
+        """Make a unit that evaluates the window functions, partition by partition; return the block that reads it."""
+        windows: dict[str, exp.Window] = {}
+        for _, e in selected:
+            for window in e.find_all(exp.Window):
+                windows.setdefault(sql_of(window), window)
+        partitions = [{sql_of(p.unnest()): p.unnest() for p in w.args.get("partition_by") or []} for w in windows.values()]
+        common = [t for t in partitions[0] if all(t in p for p in partitions)]
+        sources: dict[str, tuple[str, exp.Expression]] = {}
+
+        def source(node: exp.Expression) -> exp.Column:
+            text = sql_of(node)
+            if text not in sources:
+                sources[text] = (f"c{len(sources)}", node)
+            return _column(sources[text][0])
+
+        keys = [source(partitions[0][t]).name for t in common]
+
+        def over_core(node: exp.Expression) -> exp.Expression | None:
+            if sql_of(node) in sources or isinstance(node, exp.Subquery | exp.Exists):
+                return source(node)
+            if isinstance(node, exp.Column) and node.table:
+                return source(node)
+            if isinstance(node, exp.In) and node.args.get("query") is not None:
+                return source(node)
+            return None
+
+        bodies = {text: rewritten(w, over_core) for text, w in windows.items()}
+        names = {text: f"win_{i}" for i, text in enumerate(bodies, 1)}
+
+        def over_rows(node: exp.Expression) -> exp.Expression | None:
+            text = sql_of(node) if isinstance(node, exp.Window) else ""
+            return _column(names[text]) if text in names else over_core(node)
+
+        outs = [(n, rewritten(e, over_rows)) for n, e in selected]
+        core_blocks = []
+        for b, s in zip(blocks, scopes, strict=True):
+            block = Block(list(b.items), list(b.preds))
+            block.outs = [(n, inline(e, s, block)) for n, e in sources.values()]
+            core_blocks.append(block)
+        if not sources:
+            core_blocks = [b.with_outs([("c0", exp.Literal.number(1))]) for b in core_blocks]
+        core = self._core(self.aligned(core_blocks))
+        columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
+        orderable = [c.name for c in columns if "map<" not in c.type and c.type != "variant"]
+        calls = []
+        for text, body in bodies.items():
+            assert isinstance(body, exp.Window)
+            ties = ties_matter(body)
+            if ties:
+                self.rules.add(TIES)
+            calls.append(Call(names[text], sql_of(tie_broken(body, orderable) if ties else body)))
+        types = {c.name: c.type for c in columns}
+        name = self._partitioned(core, Reduce(tuple(Column(k, types[k]) for k in keys), tuple(calls), "window"))
+
+        def over_unit(node: exp.Expression) -> exp.Expression | None:
+            return leaf_column(name, node.name) if isinstance(node, exp.Column) and not node.table and node.name in known else None
+
+        known = {*types, *names.values()}
+        return [Block([leaf_item(name, name)], [], [(n, rewritten(e, over_unit)) for n, e in outs])]
+
+    def top(self, blocks: list[Block], visible: int, order: list[exp.Ordered], limit: int, offset: int) -> list[Block]:
+        """Make a unit of the first rows; columns beyond the `visible` ones only sort."""
+        names = [n for n, _ in blocks[0].outs]
+        position = {n: f"c{i}" for i, n in reversed(list(enumerate(names)))}
+        core = self._core(self.aligned([b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in blocks]))
+        columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
+        keys = []
+        for ordered in order:
+            ordered.set("this", _column(position[ordered.this.name]))
+            keys.append(sql_of(ordered))
+        ties = [f"`{c.name}`" for c in columns if "map<" not in c.type and c.type != "variant"]
+        self.rules.add(TOP)
+        tail = f"ORDER BY {', '.join(dict.fromkeys([*keys, *ties]))}"
+        tail += (f"\nLIMIT {limit}" if limit >= 0 else "") + (f"\nOFFSET {offset}" if offset > 0 else "")
+        name = self._partitioned(core, Reduce((), (), "top", tail))
+        return [Block([leaf_item(name, name)], [], [(n, leaf_column(name, f"c{i}")) for i, n in enumerate(names[:visible])])]
+
+    # -- units -----------------------------------------------------------------------------------
+
+    def _core(self, blocks: list[Block]) -> Core:
+        core = Core(tuple(to_branch(b, self.relations) for b in blocks))
+        self._check_scalars(core)
+        return core
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"{self.view}__{self._count}".lower()
+
+    def _add(self, unit: Unit) -> None:
+        self.made[unit.name] = unit
+        self.relations[unit.name] = Relation(unit.name, "unit", unit.columns, unit.key)
+
+    def _partitioned(self, core: Core, reduce: Reduce) -> str:
+        """Add a unit that keeps a reduce's rows as they are; its name."""
+        if not reduce.linear:
+            core = self._anchored(core, reduce)
+        columns = self.analyzer.schema(reduce_sql(reduce, core_sql(core, schema_leaf(self.relations))))
+        key = tuple(k.name for k in reduce.keys) if reduce.kind == "group" else ()
+        post = Post(GROUP_ALIAS, (), tuple(Output(c.name, to_expr(leaf_column(GROUP_ALIAS, c.name))) for c in columns))
+        unit = Unit(self._name(), core, reduce, post, columns, key)
+        self._add(unit)
+        return unit.name
+
+    def _anchored(self, core: Core, reduce: Reduce) -> Core:
+        """A core whose affected partitions can be read by their keys: where several leaves make the rows and none has the keys, the rows are stored."""
+        found = [set(anchor(b, {k.name for k in reduce.keys}, self.relations)[1]) for b in core.branches]
+        if set.intersection(*found) or sum(len(b.leaves) for b in core.branches) <= 1:
+            return core
+        columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
+        for column in columns:
+            if "map<" in column.type or column.type == "variant":
+                raise UnsupportedError("unorderable", column.type)
+        unit = Unit(self._name(), core, None, None, columns, core_key(core))
+        self._add(unit)
+        return self._core([Block([leaf_item(unit.name, unit.name)], [], [(c.name, leaf_column(unit.name, c.name)) for c in columns])])
 
     def _check_scalars(self, core: Core) -> None:
         leaf_sql = schema_leaf(self.relations)
         for branch in core.branches:
-            expressions = [e.sql for e in (*branch.predicates, *(o.expr for o in branch.outputs)) if e.plain is None]
-            sources = ", ".join(f"{leaf_sql(leaf)} AS `{leaf.alias}`" for leaf in branch.leaves)
-            complaint = self.analyzer.scalar(expressions, sources) if expressions else None
+            if not branch_source(branch, leaf_sql):
+                continue
+            expressions = [e.sql for e in (*branch.predicates, *(o.expr for o in branch.outputs)) if e.plain is None and "⟦" not in e.sql]
+            complaint = self.analyzer.scalar(expressions, branch_source(branch, leaf_sql)) if expressions else None
             if complaint:
                 raise UnsupportedError("expression", complaint)
 
     def finish(self, blocks: list[Block], columns: tuple[Column, ...]) -> tuple[Unit, ...]:
         """Close the program: the last unit is the view, fused with the grouping it reads if it can be."""
-        top = self._fused(blocks, columns) or self._linear(blocks, columns)
-        units = []
-        for unit in [*self.made.values(), top]:
-            if unit.reduce and not unit.reduce.linear and not unit.reduce.keys:
-                raise UnsupportedError("global_reduce", ", ".join(c.sql for c in unit.reduce.calls if not c.function))
-            units.append(unit)
-        return tuple(units)
+        top = self._fused(self.view, blocks, columns) or self._linear(self.view, blocks, columns)
+        needed = set(top.core.relations)
+        for unit in reversed(list(self.made.values())):
+            if unit.name in needed:
+                needed |= set(unit.core.relations)
+        return (*(u for u in self.made.values() if u.name in needed), top)
 
-    def _linear(self, blocks: list[Block], columns: tuple[Column, ...]) -> Unit:
-        core = Core(tuple(to_branch(b, self.relations) for b in blocks))
-        self._check_scalars(core)
+    def _linear(self, name: str, blocks: list[Block], columns: tuple[Column, ...]) -> Unit:
+        core = self._core(blocks)
         for column in columns:
             if "map<" in column.type or column.type == "variant":
                 raise UnsupportedError("unorderable", column.type)
-        return Unit(self.view, core, None, None, columns, core_key(core, self.relations))
+        return Unit(name, core, None, None, columns, core_key(core))
 
-    def _fused(self, blocks: list[Block], columns: tuple[Column, ...]) -> Unit | None:
-        if len(blocks) != 1 or len(blocks[0].leaves) != 1:
+    def _fused(self, name: str, blocks: list[Block], columns: tuple[Column, ...]) -> Unit | None:
+        leaf = blocks[0].only_leaf() if len(blocks) == 1 else None
+        if leaf is None:
             return None
-        (alias, name), block = blocks[0].leaves[0], blocks[0]
-        inner = self.made.get(name)
-        readers = [leaf.relation for u in self.made.values() for b in u.core.branches for leaf in b.leaves]
-        if inner is None or inner.reduce is None or name in readers:
+        alias, inner_name = leaf
+        inner = self.made.get(inner_name)
+        if inner is None or inner.reduce is None or inner.post is None or inner_name in _relations(self.made.values()):
+            return None
+        if inner.post.predicates or any(o.expr.plain != (GROUP_ALIAS, o.name) for o in inner.post.outputs):
             return None
         scope = {(alias.lower(), c.name.lower()): leaf_column(GROUP_ALIAS, c.name) for c in inner.columns}
         post = Post(
             GROUP_ALIAS,
-            tuple(to_expr(substituted(p, scope)) for p in block.preds),
-            tuple(Output(n, to_expr(substituted(e, scope))) for n, e in block.outs),
+            tuple(to_expr(substituted(p, scope)) for p in blocks[0].preds),
+            tuple(Output(n, to_expr(substituted(e, scope))) for n, e in blocks[0].outs),
         )
         carried = {o.expr.plain[1]: o.name for o in post.outputs if o.expr.plain}
         all_carried = all(k.name in carried for k in inner.reduce.keys)
         if not inner.reduce.linear and not all_carried:
             return None
-        del self.made[name]
-        key = tuple(carried[k.name] for k in inner.reduce.keys) if all_carried else ()
-        return Unit(self.view, inner.core, inner.reduce, post, columns, key)
+        if any("map<" in c.type or c.type == "variant" for c in columns):
+            raise UnsupportedError("unorderable", next(c.type for c in columns if "map<" in c.type or c.type == "variant"))
+        del self.made[inner_name]
+        key = tuple(carried[k.name] for k in inner.reduce.keys) if all_carried and inner.reduce.kind == "group" else ()
+        return Unit(name, inner.core, inner.reduce, post, columns, key)
+
+
+def _relations(units: Iterable[Unit]) -> set[str]:
+    return {r for u in units for r in u.core.relations}
+
+
+def _grouping_calls(node: exp.Expression, keys: list[exp.Expression], sets: list[tuple[int, ...]]) -> exp.Expression:
+    """grouping() and grouping_id() as functions of the grouping set's number."""
+    texts = [sql_of(k) for k in keys]
+
+    def bit(position: int, members: tuple[int, ...]) -> int:
+        return int(position not in members)
+
+    def swap(n: exp.Expression) -> exp.Expression | None:
+        name = function_name(n)
+        if name not in ("grouping", "grouping_id"):
+            return None
+        listed = list(n.expressions) or ([n.this] if isinstance(n.this, exp.Expression) else [])
+        positions = [texts.index(sql_of(a.unnest())) for a in listed] or list(range(len(keys)))
+        case = exp.Case(this=_column(_SET))
+        for number, members in enumerate(sets):
+            value = 0
+            for p in positions:
+                value = 2 * value + bit(p, members)
+            case.append("ifs", exp.If(this=exp.Literal.number(number), true=exp.Literal.number(value)))
+        return exp.cast(case, "tinyint" if name == "grouping" else "bigint")
+
+    return rewritten(node, swap)
 
 
 def _key_names(keys: list[exp.Expression]) -> list[str]:
@@ -214,30 +473,6 @@ def _key_names(keys: list[exp.Expression]) -> list[str]:
 
 def _argument(node: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> str:
     return arguments.setdefault(sql_of(node), (f"arg_{len(arguments) + 1}", node))[0]
-
-
-def _call_spec(name: str, call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> Call:
-    """Turn a call over scope columns into one over core columns; what it reads goes to `arguments`."""
-    inner, condition = call, None
-    if isinstance(call, exp.Filter):
-        inner, condition = call.this, call.expression.this
-    function = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}.get(type(inner))
-    operand = inner.this
-    several = bool(inner.args.get("expressions"))
-    if function and not isinstance(operand, exp.Distinct) and not several:
-        star = isinstance(operand, exp.Star)
-        if star and condition is None:
-            return Call(name, "COUNT(*)", "count")
-        value = exp.Literal.number(1) if star else operand.copy()
-        if condition is not None:
-            value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
-        argument = _argument(value, arguments)
-        return Call(name, f"{function.upper()}(`{argument}`)", function, argument)
-
-    def over_core(node: exp.Expression) -> exp.Expression:
-        return exp.column(exp.to_identifier(_argument(node, arguments), quoted=True)) if isinstance(node, exp.Column) else node
-
-    return Call(name, sql_of(call.transform(over_core)))
 
 
 def _typed(call: Call, types: dict[str, str]) -> Call:

@@ -6,10 +6,11 @@ the leaf was given (a snapshot, a slice, a delta).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from ivm.names import ident
-from ivm.plan.nodes import Branch, Column, Core, Leaf, Post, Reduce, Relation
+from ivm.plan.nodes import Branch, Column, Core, Leaf, Post, Reduce, Relation, Unit, token
 
 #: Gives a leaf's FROM item without its alias, e.g. a table, or a subselect in parentheses.
 LeafSql = Callable[[Leaf], str]
@@ -25,12 +26,26 @@ def columns_sql(names: Sequence[str], alias: str = "") -> str:
     return ", ".join(prefix + ident(n) for n in names)
 
 
+_TOKEN = re.compile(r"⟦(.+?)⟧")
+
+
+def branch_source(branch: Branch, leaf_sql: LeafSql) -> str:
+    """The branch's FROM items, "" where it has none."""
+    source = branch.source or ", ".join(f"{token(leaf.alias)} AS {ident(leaf.alias)}" for leaf in branch.linear)
+    return _filled(source, branch, leaf_sql)
+
+
+def _filled(text: str, branch: Branch, leaf_sql: LeafSql) -> str:
+    return _TOKEN.sub(lambda m: leaf_sql(branch.leaf(m.group(1))), text) if "⟦" in text else text
+
+
 def branch_sql(branch: Branch, leaf_sql: LeafSql, extra: Sequence[str] = (), where: Sequence[str] = ()) -> str:
     """SELECT the branch's outputs and `extra`, with `where` added to its predicates."""
-    outputs = [f"{o.expr.sql} AS {ident(o.name)}" for o in branch.outputs]
-    sources = [f"{leaf_sql(leaf)} AS {ident(leaf.alias)}" for leaf in branch.leaves]
-    sql = f"SELECT {', '.join([*outputs, *extra]) or '1 AS `__ivm_one`'}\nFROM {', '.join(sources)}"
-    conditions = [f"({p.sql})" for p in branch.predicates] + list(where)
+    outputs = [f"{_filled(o.expr.sql, branch, leaf_sql)} AS {ident(o.name)}" for o in branch.outputs]
+    sql = f"SELECT {', '.join([*outputs, *extra]) or '1 AS `__ivm_one`'}"
+    source = branch_source(branch, leaf_sql)
+    conditions = [f"({_filled(p.sql, branch, leaf_sql)})" for p in branch.predicates] + list(where)
+    sql += f"\nFROM {source}" if source else ""
     return sql + (f"\nWHERE {' AND '.join(conditions)}" if conditions else "")
 
 
@@ -52,10 +67,18 @@ def group_by(names: Sequence[str]) -> str:
 
 
 def reduce_sql(reduce: Reduce, rows: str) -> str:
-    """Evaluate the calls by Spark's own aggregates over `rows` (core columns)."""
+    """Evaluate a reduce by Spark's own aggregates, window functions or sort over `rows` (core columns)."""
     keys = [k.name for k in reduce.keys]
-    outputs = [ident(k) for k in keys] + [f"{c.sql} AS {ident(c.name)}" for c in reduce.calls]
-    return f"SELECT {', '.join(outputs) or '1 AS `__ivm_one`'}\nFROM ({rows}) AS `__ivm_core`{group_by(keys)}"
+    calls = [f"{c.sql} AS {ident(c.name)}" for c in reduce.calls]
+    if reduce.kind == "group":
+        return f"SELECT {', '.join([ident(k) for k in keys] + calls) or '1 AS `__ivm_one`'}\nFROM ({rows}) AS `__ivm_core`{group_by(keys)}"
+    return f"SELECT {', '.join(['*', *calls])}\nFROM ({rows}) AS `__ivm_core`" + (f"\n{reduce.tail}" if reduce.tail else "")
+
+
+def unit_sql(unit: Unit, leaf_sql: LeafSql) -> str:
+    """All rows of a unit, from all rows of what it reads."""
+    rows = core_sql(unit.core, leaf_sql)
+    return post_sql(unit.post, reduce_sql(unit.reduce, rows)) if unit.reduce and unit.post else rows
 
 
 def typed_nulls(columns: Sequence[Column]) -> str:

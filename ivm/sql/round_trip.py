@@ -15,6 +15,7 @@ from sqlglot.tokens import Token, TokenType
 
 from ivm.plan.nodes import Column, Relation
 from ivm.sql.analyzer import Analyzer
+from ivm.sql.dialect import IvmSpark
 from ivm.sql.render import typed_nulls
 from ivm.sql.support import UnsupportedError
 from ivm.sql.text import splice
@@ -47,7 +48,7 @@ def spelled_casts(sql: str) -> str:
     >>> spelled_casts("a > date '2024-01-01'")
     "a > CAST('2024-01-01' AS DATE)"
     """
-    tokens = sqlglot.tokenize(sql, read="spark")
+    tokens = sqlglot.tokenize(sql, read=IvmSpark)
     for word, text in reversed(list(itertools.pairwise(tokens))):
         if word.text.upper() in ("DATE", "TIMESTAMP") and text.token_type is TokenType.STRING:
             sql = f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"
@@ -60,7 +61,7 @@ def split_with(sql: str) -> list[tuple[str, list[str], str]]:
     >>> split_with("WITH a(x) AS (SELECT 1), b AS (SELECT 2) SELECT * FROM a, b")
     [('a', ['x'], 'SELECT 1'), ('b', [], 'SELECT 2'), ('', [], 'SELECT * FROM a, b')]
     """
-    tokens = sqlglot.tokenize(sql, read="spark")
+    tokens = sqlglot.tokenize(sql, read=IvmSpark)
     if not tokens or tokens[0].token_type is not TokenType.WITH:
         return [("", [], sql)]
     parts: list[tuple[str, list[str], str]] = []

@@ -8,6 +8,7 @@ from sqlglot.errors import SqlglotError
 
 from ivm.errors import ViewError
 from ivm.names import ident
+from ivm.sql.dialect import IvmSpark
 
 
 def relation_tables(sql: str) -> list[tuple[str, int, int, bool]]:
@@ -41,7 +42,7 @@ def splice(sql: str, replacement: dict[str, str]) -> str:
 def query_tree(sql: str) -> exp.Expression:
     """Parse one query. Raises ViewError for anything else."""
     try:
-        statements = [s for s in sqlglot.parse(sql, read="spark") if s is not None]
+        statements = [s for s in sqlglot.parse(sql, read=IvmSpark) if s is not None]
     except SqlglotError as error:
         raise ViewError(f"The view's SQL can't be parsed: {first_line(error)}", "A view is one SELECT statement in Spark SQL.") from error
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):

@@ -60,6 +60,8 @@ class Lake:
         n = min(int(self.random.expovariate(0.4)), 8)
         if type_.startswith("decimal"):
             return f"CAST({n}.{self.random.randint(0, 99):02d} AS {type_})"
+        if type_.startswith("array<"):
+            return f"CAST(array({', '.join(self.value(type_[6:-1]) for _ in range(n % 4))}) AS {type_})"
         if type_ == "string":
             return f"'{'abcdefghi'[n]}'"
         if type_ == "date":

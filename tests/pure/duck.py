@@ -38,6 +38,8 @@ class DuckLake:
 
     def __init__(self, relations: dict[str, Relation], telescoping: bool) -> None:
         self.connection = duckdb.connect()
+        # DuckDB 2.0's statistics lose rows that an outer join pads where a table of the join is empty.
+        self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         self.relations = relations
         self.telescoping = telescoping
         self.moved: set[str] = set()
@@ -50,6 +52,17 @@ class DuckLake:
             if rows:
                 marks = ", ".join("?" for _ in relation.columns)
                 self.connection.executemany(f"INSERT INTO {name}_{state} VALUES ({marks})", rows)
+        self._changes(name)
+
+    def load_unit(self, relation: Relation, old: str, new: str) -> None:
+        """A unit's rows in both states, from its statements over what it reads."""
+        self.relations[relation.name] = relation
+        for state, sql in (("old", old), ("new", new)):
+            self.connection.execute(f"CREATE OR REPLACE TABLE {relation.name}_{state} AS {duck(sql)}")
+        self._changes(relation.name)
+
+    def _changes(self, name: str) -> None:
+        relation = self.relations[name]
         names = ", ".join(f'"{c.name}"' for c in relation.columns)
         delta = (
             f'SELECT {names}, 1 AS "{WEIGHT}" FROM (SELECT * FROM {name}_new EXCEPT ALL SELECT * FROM {name}_old) '
@@ -83,6 +96,9 @@ class DuckLake:
 
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
         return ident(f"{leaf.relation}_{'old' if state is State.OLD else 'new'}"), False
+
+    def bag(self, leaf: Leaf, level: int, state: State) -> str:
+        return self.state(leaf, level, state)[0]
 
 
 __all__ = ["DuckAnalyzer", "DuckLake", "duck"]

@@ -106,8 +106,8 @@ def test_root_of_another_pipeline(pipe, spark):
 
 
 def test_strict_mode_refuses_with_reason_and_mend(pipe):
-    with pytest.raises(RefusedError, match=r"window functions.*\[window\].*To mend it"):
-        pipe.view("w", "SELECT k, row_number() OVER (ORDER BY v) AS n FROM t", mode="incremental")
+    with pytest.raises(RefusedError, match=r"rand\(\).*\[nondeterministic\].*To mend it"):
+        pipe.view("w", "SELECT k, rand() AS n FROM t", mode="incremental")
     with pytest.raises(ConfigError, match="mode 'fast'"):
         pipe.view("w", "SELECT k FROM t", mode="fast")
 

@@ -296,7 +296,9 @@ def _pin(pipe, unit, version):
 def test_a_full_refresh_ripples_no_further_than_what_changed(lake, spark):
     lake.table("t", "k bigint, v int", rows=0)
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, 1), (2, 2), (3, 3)")
-    pipe = lake.pipeline({"numbered": "SELECT k, v, row_number() OVER (ORDER BY k) AS n FROM t", "over": "SELECT n, sum(v) AS s FROM numbered GROUP BY n"})
+    pipe = lake.pipeline({})
+    pipe.view("numbered", "SELECT k, v, row_number() OVER (ORDER BY k) AS n FROM t", mode="full")
+    pipe.view("over", "SELECT n, sum(v) AS s FROM numbered GROUP BY n")
     lake.compare(pipe, "build")
     spark.sql(f"UPDATE {lake.ref('t')} SET v = 9 WHERE k = 2")
     report = pipe.refresh()

@@ -1,0 +1,127 @@
+"""Spark SQL as sqlglot shall read it for us: functions stay as they are written.
+
+sqlglot knows hundreds of functions by meaning and prints them in its own spelling; what a view calls must reach Spark
+unchanged, so only the few that the compiler itself looks into are parsed as more than a name with arguments.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+
+#: Functions that the compiler looks into.
+_KNOWN = ("COUNT", "SUM", "AVG", "MIN", "MAX", "COALESCE")
+#: Functions whose arguments have a syntax of their own.
+_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "OVERLAY", "TRIM", "SUBSTRING", "SUBSTR", "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN",
+           "SHUFFLEMERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL")  # fmt: skip
+
+
+class IvmSpark(Spark):  # type: ignore[misc]
+    """The dialect the compiler parses with; it prints as Spark's."""
+
+    class Parser(Spark.Parser):  # type: ignore[misc]
+        FUNCTIONS = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN}  # noqa: RUF012 - sqlglot's own way
+        FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
+        NO_PAREN_FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")}  # noqa: RUF012
+
+
+#: Spark 4.2's aggregate functions beyond those parsed by meaning (its own list, by the class that implements each).
+AGGREGATES = frozenset(
+    [
+        "any",
+        "any_value",
+        "approx_count_distinct",
+        "approx_percentile",
+        "approx_top_k",
+        "approx_top_k_accumulate",
+        "approx_top_k_combine",
+        "array_agg",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_and",
+        "bool_or",
+        "collect_list",
+        "collect_set",
+        "corr",
+        "count",
+        "count_if",
+        "count_min_sketch",
+        "covar_pop",
+        "covar_samp",
+        "every",
+        "first",
+        "first_value",
+        "histogram_numeric",
+        "hll_sketch_agg",
+        "hll_union_agg",
+        "kll_merge_agg_bigint",
+        "kll_merge_agg_double",
+        "kll_merge_agg_float",
+        "kll_sketch_agg_bigint",
+        "kll_sketch_agg_double",
+        "kll_sketch_agg_float",
+        "kurtosis",
+        "last",
+        "last_value",
+        "listagg",
+        "max",
+        "max_by",
+        "mean",
+        "measure",
+        "median",
+        "min",
+        "min_by",
+        "mode",
+        "percentile",
+        "percentile_approx",
+        "percentile_cont",
+        "percentile_disc",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_count",
+        "regr_intercept",
+        "regr_r2",
+        "regr_slope",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "skewness",
+        "some",
+        "std",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "string_agg",
+        "sum",
+        "theta_intersection_agg",
+        "theta_sketch_agg",
+        "theta_union_agg",
+        "try_avg",
+        "try_sum",
+        "tuple_intersection_agg_double",
+        "tuple_intersection_agg_integer",
+        "tuple_sketch_agg_double",
+        "tuple_sketch_agg_integer",
+        "tuple_union_agg_double",
+        "tuple_union_agg_integer",
+        "var_pop",
+        "var_samp",
+        "variance",
+    ]
+)
+#: Table-generating functions, which may stand in a select list.
+GENERATORS = frozenset(["explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"])
+
+
+def function_name(node: exp.Expression) -> str:
+    """A function's name in lower case, "" for anything else."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else ""
+
+
+def is_aggregate(node: exp.Expression) -> bool:
+    """Whether a node calls an aggregate function of Spark's."""
+    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES)

@@ -1,0 +1,216 @@
+"""Blocks to branches: trees become text, and what may be walked along is found.
+
+A branch is a function of its leaves. Those in the product at its root (scope 0) it is linear in; each nested
+select, outer join or LATERAL item has a scope of its own. An equality restricts the leaves of a scope only if rows
+that don't meet it can't matter there: a conjunct of that scope's WHERE or inner ON, the ON of the outer join
+that brings the leaf in, or the equality that IN implies. Outer joins' ON never restricts the preserved side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from ivm.plan.nodes import Branch, Edge, Expr, Leaf, Output, Relation, token
+from ivm.sql.blocks import Block, conjuncts, queries, sql_of
+from ivm.sql.keys import branch_key
+from ivm.sql.support import UnsupportedError
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_Column = tuple[str, str]
+
+
+def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
+    """Freeze a block: leaves with only the columns that are read, and the edges to walk."""
+    found = _Found(relations)
+    found.items(block.items, 0)
+    for pred in block.preds:
+        found.condition(pred, {a for a, (_, scope) in found.leaves.items() if scope == 0})
+    for _, out in block.outs:
+        found.nested(out)
+    found.resolve()
+    reads: set[_Column] = set()
+    for tree in block.trees():
+        for column in tree.find_all(exp.Column):
+            if column.table in found.leaves:
+                reads.add((column.table, column.name))
+            elif column.table and column.table not in found.derived:
+                raise UnsupportedError("clause", f"{column.sql(dialect='spark')}, which none of its FROM items has,")
+    leaves = tuple(
+        Leaf(alias, relation, tuple(c.name for c in relations[relation].columns if (alias, c.name) in reads), scope)
+        for alias, (relation, scope) in found.leaves.items()
+    )
+    preds = tuple(_expr(p, found) for p in block.preds)
+    outputs = tuple(Output(n, _expr(e, found)) for n, e in block.outs)
+    edges = tuple(dict.fromkeys(found.edges))
+    plain = all(isinstance(i.this, exp.Table) and not i.side for i in block.items)
+    key = branch_key(block, outputs, edges, {a: s for a, (_, s) in found.leaves.items()}, relations)
+    return Branch(leaves, preds, outputs, edges, "" if plain else _from_sql(block), key)
+
+
+def _expr(node: exp.Expression, found: _Found) -> Expr:
+    reads = frozenset((c.table, c.name) for c in node.find_all(exp.Column) if c.table in found.leaves)
+    bare = node.unnest()
+    plain = (bare.table, bare.name) if isinstance(bare, exp.Column) and bare.table in found.leaves else None
+    return Expr(_text(node), reads, plain)
+
+
+def to_expr(node: exp.Expression) -> Expr:
+    """Freeze an expression over the rows of one alias."""
+    bare = node.unnest()
+    plain = (bare.table, bare.name) if isinstance(bare, exp.Column) else None
+    return Expr(sql_of(node), frozenset((c.table, c.name) for c in node.find_all(exp.Column)), plain)
+
+
+def _text(node: exp.Expression) -> str:
+    """SQL with a token for each table."""
+    node = node.copy()
+    for table in list(node.find_all(exp.Table)):
+        named = exp.Table(this=exp.Var(this=token(table.alias)), alias=table.args["alias"].copy())
+        if table is node:
+            return sql_of(named)
+        table.replace(named)
+    return sql_of(node)
+
+
+def _from_sql(block: Block) -> str:
+    parts = []
+    for i, item in enumerate(block.items):
+        parts.append(_text(item) if i else _text(item.this))
+    return "\n".join(parts)
+
+
+class _Found:
+    """What a walk over a block's trees finds."""
+
+    def __init__(self, relations: dict[str, Relation]) -> None:
+        self.relations = relations
+        self.leaves: dict[str, tuple[str, int]] = {}
+        self.derived: dict[str, dict[str, list[_Column]]] = {}
+        self.edges: list[Edge] = []
+        self._equalities: list[tuple[exp.Column, list[exp.Column], set[str], bool]] = []
+        self._scopes = 0
+
+    def items(self, items: Iterable[exp.Join], scope: int) -> None:
+        """Leaves of a FROM clause; outer joins and derived tables open scopes of their own."""
+        for item in items:
+            this, kind = item.this, f"{item.side} {item.kind}".strip().upper()
+            before = set(self.leaves)
+            optional = kind not in ("", "INNER", "CROSS")
+            if isinstance(this, exp.Table):
+                self.leaves[this.alias] = (this.name, self._open() if optional else scope)
+            elif isinstance(this, exp.Subquery):
+                self.derived[this.alias] = self.query(this.this)
+            elif isinstance(this, exp.Lateral):
+                self.derived[this.alias] = {}
+                self.nested(this.this)
+            else:
+                self.derived[this.alias] = {}
+            on = item.args.get("on")
+            if on is not None:
+                mine = set(self.leaves) - before
+                known = mine if optional else mine | {a for a, (_, s) in self.leaves.items() if s == scope}
+                self.condition(on, known)
+
+    def query(self, query: exp.Expression) -> dict[str, list[_Column]]:
+        """Visit a nested query; its bare output columns' origins, from all branches of a UNION."""
+        if isinstance(query, exp.Subquery):
+            return self.query(query.this)
+        if isinstance(query, exp.SetOperation):
+            left, right = self.query(query.left), self.query(query.right)
+            return {n: [*a, *b] if a and b else [] for (n, a), b in zip(left.items(), right.values(), strict=True)}
+        assert isinstance(query, exp.Select), type(query).__name__
+        scope = self._open()
+        from_ = query.args.get("from_")
+        self.items([exp.Join(this=from_.this, kind="CROSS")] if from_ else [], scope)
+        self.items(query.args.get("joins") or [], scope)
+        mine = {a for a, (_, s) in self.leaves.items() if s == scope} | {
+            c[0] for alias in _derived_names(query) for columns in self.derived.get(alias, {}).values() for c in columns
+        }
+        where = query.args.get("where")
+        if where:
+            self.condition(where.this, mine)
+        for name in ("expressions", "group", "having", "order"):
+            for node in query.args[name] if isinstance(query.args.get(name), list) else [query.args.get(name)]:
+                if node is not None:
+                    self.nested(node)
+        cut = query.args.get("limit") or query.args.get("offset") or query.find(exp.Window)
+        outs: dict[str, list[_Column]] = {}
+        for e in query.expressions:
+            bare = e.unalias().unnest()
+            outs[e.alias_or_name] = [(bare.table, bare.name)] if isinstance(bare, exp.Column) and not cut else []
+        return outs
+
+    def condition(self, condition: exp.Expression, restricted: set[str]) -> None:
+        """A condition that all rows that matter meet: its equalities restrict these leaves."""
+        for part in conjuncts(condition):
+            for equality in _implied(part):
+                left, right = equality.left.unnest(), equality.right.unnest()
+                if isinstance(left, exp.Column) and isinstance(right, exp.Column):
+                    self._equalities.append((left, [right], restricted, isinstance(equality, exp.NullSafeEQ)))
+            if isinstance(part, exp.In) and part.args.get("query") is not None:
+                self._membership(part)
+            else:
+                self.nested(part)
+
+    def _membership(self, node: exp.In) -> None:
+        before = set(self.leaves)
+        outs = list(self.query(node.args["query"]).values())
+        inner = set(self.leaves) - before
+        needles = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this.unnest()]
+        self.nested(node.this)
+        for needle, origins in zip(needles, outs, strict=False):
+            if isinstance(needle, exp.Column):
+                self._equalities.append((needle, [exp.column(c, table=t) for t, c in origins], inner, False))
+
+    def nested(self, node: exp.Expression) -> None:
+        """Visit the queries inside an expression."""
+        for query in queries(node):
+            self.query(query)
+
+    def _open(self) -> int:
+        self._scopes += 1
+        return self._scopes
+
+    def resolve(self) -> None:
+        """Turn equalities into edges between leaves, through the derived tables in between."""
+        for left, rights, restricted, nulls in self._equalities:
+            for one in self._origins(left.table, left.name):
+                for other in (o for r in rights for o in self._origins(r.table, r.name)):
+                    self._edge(one, other, restricted, nulls)
+
+    def _origins(self, table: str, column: str) -> list[_Column]:
+        if table in self.leaves:
+            return [(table, column)]
+        inner = next((cs for n, cs in self.derived.get(table, {}).items() if n.lower() == column.lower()), [])
+        return [o for t, c in inner for o in self._origins(t, c)]
+
+    def _edge(self, one: _Column, other: _Column, restricted: set[str], nulls: bool) -> None:
+        if one[0] == other[0]:
+            return
+        types = {self.relations[self.leaves[a][0]].type_of(c) for a, c in (one, other)}
+        if len(types) > 1 and not all(t in _INTEGERS for t in types):
+            return
+        for alias, _ in (one, other):
+            if alias in restricted:
+                self.edges.append(Edge(one, other, self.leaves[alias][1], nulls))
+
+
+def _derived_names(select: exp.Select) -> list[str]:
+    items = [select.args["from_"].this] if select.args.get("from_") else []
+    items += [j.this for j in select.args.get("joins") or [] if not j.side]
+    return [i.alias for i in items if isinstance(i, exp.Subquery)]
+
+
+def _implied(pred: exp.Expression) -> list[exp.EQ | exp.NullSafeEQ]:
+    """The equalities that hold wherever the predicate does: its conjuncts, or those common to all alternatives of an OR."""
+    pred = pred.unnest()
+    if isinstance(pred, exp.EQ | exp.NullSafeEQ):
+        return [pred]
+    if isinstance(pred, exp.And):
+        return [*_implied(pred.left), *_implied(pred.right)]
+    if isinstance(pred, exp.Or):
+        right = _implied(pred.right)
+        return [e for e in _implied(pred.left) if e in right]
+    return []

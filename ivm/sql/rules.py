@@ -1,0 +1,78 @@
+"""Where Spark may choose among several results, the rule by which we choose one: always the same for the same rows.
+
+A recompute that shall be compared must choose alike, so the rules in use are part of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from ivm.sql.dialect import function_name
+
+FIRST = "first() and any_value() give the smallest value of the group, last() the largest"
+LIST = "collect_list() and collect_set() are sorted"
+TEXT = "listagg() without an order is sorted"
+BY = "max_by() and min_by() take the largest (smallest) value where the order ties"
+MODE = "mode() takes the smallest of the most frequent values"
+TIES = "rows that tie in a window's order are ordered by all columns that the window's query reads"
+TOP = "rows that tie in ORDER BY ... LIMIT are ordered by all of its columns"
+
+#: Window functions whose value depends on the order of rows that tie.
+_ORDERED = ("row_number", "ntile", "lag", "lead", "first_value", "first", "nth_value", "collect_list", "array_agg")
+_WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
+
+
+def _call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])
+
+
+def settled(call: exp.Expression) -> tuple[exp.Expression, str | None]:
+    """An aggregate call with one value for each bag of rows, and the rule that makes it so (None if it had one already)."""
+    inner = call
+    while isinstance(inner, _WRAPPERS):
+        inner = inner.this
+    name, arguments = function_name(inner), list(inner.expressions) if isinstance(inner, exp.Anonymous) else []
+    if name in ("first", "first_value", "any_value", "last", "last_value"):
+        return _replaced(call, inner, _call("MAX" if name.startswith("last") else "MIN", arguments[0])), FIRST
+    if name in ("collect_list", "collect_set", "array_agg"):
+        return _call("SORT_ARRAY", call), LIST
+    if name in ("listagg", "string_agg") and not isinstance(call, exp.WithinGroup):
+        value, separator = arguments[0], arguments[1] if len(arguments) > 1 else exp.Literal.string("")
+        value = value.expressions[0] if (distinct := isinstance(value, exp.Distinct)) else value
+        collected = _replaced(call, inner, _call("COLLECT_SET" if distinct else "COLLECT_LIST", exp.cast(value.copy(), "string")))
+        joined = _call("ARRAY_JOIN", _call("SORT_ARRAY", collected), separator)
+        return exp.Case(ifs=[exp.If(this=exp.GT(this=_call("SIZE", collected), expression=exp.Literal.number(0)), true=joined)]), TEXT
+    if name in ("max_by", "min_by") and len(arguments) == 2:
+        value, order = arguments
+        pair = _call("STRUCT", order, value)
+        by = exp.Case(ifs=[exp.If(this=exp.not_(exp.Is(this=exp.Paren(this=order.copy()), expression=exp.null())), true=pair)])
+        return _replaced(call, inner, _call(name, value, by)), BY
+    if name == "mode" and len(arguments) == 1:
+        return _replaced(call, inner, _call("MODE", arguments[0], exp.true())), MODE
+    return call, None
+
+
+def _replaced(call: exp.Expression, inner: exp.Expression, new: exp.Expression) -> exp.Expression:
+    """`new` in the place of `inner`, with its FILTER; what stands in for first() skips NULLs anyway."""
+    condition = next((n for n in call.walk() if isinstance(n, exp.Filter)), None) if call is not inner else None
+    return exp.Filter(this=new, expression=condition.expression.copy()) if condition is not None else new
+
+
+def ties_matter(window: exp.Window) -> bool:
+    """Whether a window function's value depends on how rows that tie in its ORDER BY are ordered."""
+    function = window.this
+    while isinstance(function, _WRAPPERS):
+        function = function.this
+    spec = window.args.get("spec")
+    return function_name(function) in _ORDERED or (spec is not None and str(spec.args.get("kind")).upper() == "ROWS")
+
+
+def tie_broken(window: exp.Window, columns: Sequence[str]) -> exp.Window:
+    """The window with `columns` as last sort keys."""
+    copy = window.copy()
+    order = copy.args.get("order") or exp.Order(expressions=[])
+    order.set("expressions", [*order.expressions, *(exp.Ordered(this=exp.column(exp.to_identifier(c, quoted=True))) for c in columns)])
+    copy.set("order", order)
+    return copy

@@ -1,0 +1,170 @@
+"""Subqueries in expressions: those that read outer columns stay where they are, the others become units.
+
+A correlated subquery is left as the user wrote it, with its tables as leaves of a scope of their own; it is
+evaluated by Spark for the affected rows only (see rewrite.statements). One that reads no outer column is maintained by
+itself: a scalar aggregate is a table of one row joined to the block, so that it can be walked from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ivm.sql.blocks import Block, Inline, Scope, conjuncts, rewritten, select_of, set_from, sql_of, value_of
+from ivm.sql.support import UnsupportedError
+
+if TYPE_CHECKING:
+    from ivm.sql.compiler import Compiler, Ctes
+
+
+def is_correlated(node: exp.Expression, bound: frozenset[str] = frozenset()) -> bool:
+    """Whether a query reads columns of tables that are not in it."""
+    if isinstance(node, exp.SetOperation):
+        return is_correlated(node.left, bound) or is_correlated(node.right, bound)
+    if isinstance(node, exp.Subquery):
+        return is_correlated(node.this, bound)
+    if not isinstance(node, exp.Select):
+        return False
+    from_ = node.args.get("from_")
+    items = [from_.this] if from_ else []
+    items += [j.this for j in node.args.get("joins") or []] + list(node.args.get("laterals") or [])
+    own = bound | {i.alias_or_name.lower() for i in items}
+    nested = [c.this for c in (node.args["with_"].expressions if node.args.get("with_") else [])]
+    if any(is_correlated(q, bound) for q in nested):
+        return True
+
+    def free(n: exp.Expression, known: frozenset[str]) -> bool:
+        if isinstance(n, exp.With):
+            return False
+        if isinstance(n, exp.Query):
+            return is_correlated(n, known)
+        if isinstance(n, exp.Column) and n.table and n.table.lower() not in known:
+            return True
+        return any(free(c, known) for c in n.iter_expressions())
+
+    return any(free(c, own) for c in node.iter_expressions())
+
+
+class Subqueries:
+    """Brings subqueries to the compiler's terms."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self.compiler = compiler
+
+    def inliner(self, ctes: Ctes) -> Inline:
+        return lambda node, values, block: self.inline(node, values, ctes, block)
+
+    def inline(self, node: exp.Expression, values: Scope, ctes: Ctes, block: Block | None) -> exp.Expression:
+        """An expression's meaning: columns replaced, subqueries compiled."""
+
+        def swap(n: exp.Expression) -> exp.Expression | None:
+            if isinstance(n, exp.Column):
+                return value_of(n, values)
+            if isinstance(n, exp.Exists) and isinstance(n.this, exp.Query):
+                if block is not None and not is_correlated(n.this):
+                    return self._flags(n.this, ctes, block)[0]
+                return exp.Exists(this=self._tree(n.this, values, ctes))
+            if isinstance(n, exp.In) and n.args.get("query") is not None:
+                tree = exp.Subquery(this=self._tree(n.args["query"], values, ctes))
+                return exp.In(this=self.inline(n.this, values, ctes, block), query=tree)
+            if isinstance(n, exp.All | exp.Any):
+                raise UnsupportedError("clause", f"a comparison with {type(n).__name__.upper()}")
+            if isinstance(n, exp.Subquery):
+                if is_correlated(n):
+                    return exp.Subquery(this=self.correlated(n.this, values, ctes))
+                return self._scalar(n, ctes, block)
+            if isinstance(n, exp.Query):
+                raise UnsupportedError("clause", f"a subquery in {sql_of(n)[:60]}")
+            return None
+
+        return rewritten(node, swap)
+
+    def predicate(self, part: exp.Expression, values: Scope, ctes: Ctes, block: Block) -> exp.Expression:
+        """A conjunct of a WHERE: rows for which it isn't TRUE go, so NOT IN can be taken apart."""
+        inner = part.this.unnest() if isinstance(part, exp.Not) else None
+        if isinstance(inner, exp.In) and inner.args.get("query") is not None and not isinstance(inner.this, exp.Tuple):
+            query = inner.args["query"]
+            if not is_correlated(query):
+                return self._not_in(inner.this, query, values, ctes, block)
+        return self.inline(part, values, ctes, block)
+
+    def _not_in(self, needle: exp.Expression, query: exp.Expression, values: Scope, ctes: Ctes, block: Block) -> exp.Expression:
+        """x NOT IN S is TRUE where S is empty, or x and all of S are not NULL and none of S equals x."""
+        not_empty, has_null = self._flags(query, ctes, block)
+        value = self.inline(needle, values, ctes, block)
+        source = self._one_block(query, ctes)
+        (_, out), *_ = source.outs
+        found = Block(source.items, [*source.preds, exp.EQ(this=exp.Paren(this=out), expression=exp.Paren(this=value.copy()))])
+        known = exp.and_(exp.not_(has_null), exp.not_(exp.Is(this=exp.Paren(this=value), expression=exp.null())), exp.not_(exp.Exists(this=select_of(found))))
+        return exp.Paren(this=exp.or_(exp.not_(not_empty), exp.Paren(this=known)))
+
+    def _one_block(self, query: exp.Expression, ctes: Ctes) -> Block:
+        blocks = self.compiler.query(query, ctes)
+        if len(blocks) > 1:
+            blocks = self.compiler.units.stored(blocks, self.compiler.taken)
+        return blocks[0].renamed(self.compiler.taken)
+
+    def _tree(self, query: exp.Expression, values: Scope, ctes: Ctes) -> exp.Query:
+        if is_correlated(query):
+            return self.correlated(query, values, ctes)
+        return select_of(self._one_block(query, ctes))
+
+    def _flags(self, query: exp.Expression, ctes: Ctes, block: Block) -> tuple[exp.Expression, exp.Expression]:
+        """(it has rows, its first column has NULLs) of a query, as columns of a one-row unit joined to the block."""
+        flags = self.compiler.units.flags(self.compiler.query(query, ctes), self.compiler.taken)
+        block.items += flags.items
+        (_, not_empty), (_, has_null) = flags.outs
+        return not_empty, has_null
+
+    def _scalar(self, node: exp.Subquery, ctes: Ctes, block: Block | None) -> exp.Expression:
+        inner = self._one_block(node, ctes)
+        units = self.compiler.units
+        if block is not None and units.is_one_row(inner):
+            block.items += inner.items
+            return exp.Paren(this=inner.outs[0][1])
+        if inner.only_leaf() is None:
+            inner = units.stored([inner], self.compiler.taken)[0]
+        return exp.Subquery(this=select_of(inner))
+
+    def correlated(self, node: exp.Expression, values: Scope, ctes: Ctes) -> exp.Query:
+        """A query that reads outer columns, its tables as leaves; it stays a query."""
+        if isinstance(node, exp.Subquery):
+            return self.correlated(node.this, values, ctes)
+        ctes = self.compiler.with_ctes(node, ctes)
+        if isinstance(node, exp.SetOperation):
+            copy = node.copy()
+            copy.set("with_", None)
+            copy.set("this", self._tree(node.left, values, ctes))
+            copy.set("expression", self._tree(node.right, values, ctes))
+            return copy
+        if not isinstance(node, exp.Select):
+            raise UnsupportedError("clause", f"a correlated {type(node).__name__}")
+        blocks, scopes = self.compiler.sources(node, ctes, values)
+        if len(blocks) > 1:
+            raise UnsupportedError("clause", "a UNION in the FROM clause of a correlated subquery")
+        block, merged = blocks[0], values | scopes[0]
+        preds = list(block.preds)
+        where = node.args.get("where")
+        preds += [self.inline(part, merged, ctes, None) for part in conjuncts(where.this if where else None)]
+        result = exp.Select(
+            expressions=[
+                exp.alias_(self.inline(e.unalias(), merged, ctes, None), e.alias_or_name or f"c{i}", quoted=True) for i, e in enumerate(node.expressions)
+            ]
+        )
+        set_from(result, block.items)
+        if preds:
+            result.set("where", exp.Where(this=exp.and_(*(exp.Paren(this=p) for p in preds), copy=False)))
+        for name in ("group", "having", "order"):
+            if node.args.get(name) is not None:
+                result.set(name, self.inline(node.args[name], merged, ctes, None))
+        for name in ("distinct", "limit", "offset"):
+            if node.args.get(name) is not None:
+                result.set(name, node.args[name].copy())
+        if result.args.get("limit") or result.args.get("offset"):
+            keys = [exp.Ordered(this=e.unalias().copy()) for e in result.expressions]
+            order = result.args.get("order") or exp.Order(expressions=[])
+            order.set("expressions", [*order.expressions, *keys])
+            result.set("order", order)
+            self.compiler.units.rules.add("rows that tie in a LIMIT of a correlated subquery are ordered by its own columns")
+        return result
