@@ -1,4 +1,4 @@
--- Shipping priority (without its LIMIT)
+-- Shipping priority
 SELECT
   l_orderkey,
   sum(l_extendedprice * (1 - l_discount)) AS revenue,
@@ -12,3 +12,4 @@ WHERE c_mktsegment = 'BUILDING'
   AND l_shipdate > date '1995-03-15'
 GROUP BY l_orderkey, o_orderdate, o_shippriority
 ORDER BY revenue DESC, o_orderdate
+LIMIT 10

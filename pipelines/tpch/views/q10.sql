@@ -1,4 +1,4 @@
--- Returned item reporting (without its LIMIT)
+-- Returned item reporting
 SELECT
   c_custkey,
   c_name,
@@ -17,3 +17,4 @@ WHERE c_custkey = o_custkey
   AND c_nationkey = n_nationkey
 GROUP BY c_custkey, c_name, c_acctbal, c_phone, n_name, c_address, c_comment
 ORDER BY revenue DESC
+LIMIT 20
