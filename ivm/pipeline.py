@@ -109,7 +109,7 @@ class Pipeline:
         if file:
             return
         try:
-            self._compile()
+            self.context.compile_one(name.lower())
         except Exception:
             del self.context.views[name.lower()]
             raise

@@ -18,10 +18,11 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from ivm.lake import native
+from ivm.lake.keys import distinct, filtered, matching, wide
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf
 from ivm.rewrite.delta_join import State
-from ivm.rewrite.slices import DELTA, WHOLE, Match, Requests
+from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 from ivm.rewrite.statements import repeated
 from ivm.sql.render import columns_sql
 
@@ -60,6 +61,7 @@ class Datasets:
         self._tag = tag
         self._inputs = inputs
         self._slices: dict[str, pa.Table] = {}
+        self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[tuple[tuple[str, ...], pa.Table]]] = {}
         self._whole: set[str] = set()
         self._registered: dict[str, str] = {}
@@ -88,11 +90,11 @@ class Datasets:
         """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
         source = self._inputs[relation]
         wanted: dict[tuple[str, ...], list[pa.Table]] = {}
-        for match in sorted(matches):
+        for match in sorted(matches, key=repr):
             keys = self._keys(match)
             if keys.num_rows:
                 wanted.setdefault(match.columns, []).append(keys)
-        merged = [(mine, _distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables]))) for mine, tables in wanted.items()]
+        merged = [(mine, distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables]))) for mine, tables in wanted.items()]
         found = self._slices.setdefault(relation, source.schema.empty_table())
         if not merged:
             return
@@ -103,7 +105,7 @@ class Datasets:
         else:
             rows = self._slice_by_spark(source, level, columns, merged)
         for mine, keys in self._matched.get(relation, []):
-            rows = _without(rows, mine, keys)
+            rows = rows.filter(pc.invert(matching(rows, mine, keys)))
         self._matched.setdefault(relation, []).extend(merged)
         self._slices[relation] = pa.concat_tables([found, rows.cast(source.schema)])
         self.rows_read += rows.num_rows
@@ -123,17 +125,25 @@ class Datasets:
 
     def _keys(self, match: Match) -> pa.Table:
         """Distinct values of the provider's columns, old and new state both; NULLs only where they match."""
-        provider = match.provider
-        parts = []
-        delta = self._inputs[provider.relation].delta
-        if delta is not None:
-            parts.append(delta.select(list(provider.columns)))
-        if provider.level != DELTA and provider.relation in self._slices:
-            parts.append(self._slices[provider.relation].select(list(provider.columns)))
-        if not parts:
-            return pa.table({})
-        keys = pa.concat_tables(parts).rename_columns([f"k{i}" for i in range(len(provider.columns))])
-        return _distinct(keys if match.nulls else keys.drop_null())
+        if match not in self._keys_of:
+            provider = match.provider
+            parts = []
+            delta = self._inputs[provider.relation].delta
+            if delta is not None:
+                parts.append(self._provided(delta, provider))
+            if provider.level != DELTA and provider.relation in self._slices:
+                parts.append(self._provided(self._slices[provider.relation], provider))
+            keys = pa.concat_tables(parts) if parts else pa.table({})
+            self._keys_of[match] = distinct(keys if match.nulls else keys.drop_null()) if parts else keys
+        return self._keys_of[match]
+
+    def _provided(self, rows: pa.Table, provider: Provider) -> pa.Table:
+        """The provider's columns, called k0, k1, ..., of those of the rows that it means."""
+        rows = filtered(rows, provider.filters)
+        if provider.via is not None and rows.num_rows:
+            keys = self._keys(provider.via)
+            rows = rows.filter(matching(rows, provider.via.columns, keys)) if keys.num_rows else rows.slice(0, 0)
+        return wide(rows.select(list(provider.columns)).rename_columns([f"k{i}" for i in range(len(provider.columns))]))
 
     # -- registration -----------------------------------------------------------------------------
 
@@ -230,19 +240,6 @@ class Datasets:
 
 def _constant(rows: pa.Table, name: str, value: int) -> pa.Table:
     return rows.append_column(name, pa.array([value], pa.int32()).take(pa.array([0] * rows.num_rows, pa.int8())))
-
-
-def _without(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Table:
-    """Rows whose columns are not among the keys (as rows match or not by value, all copies go or stay together)."""
-    if len(columns) == 1:
-        return rows.filter(pc.invert(pc.is_in(rows[columns[0]], keys.column(0).combine_chunks())))
-    wanted = set(zip(*(c.to_pylist() for c in keys.columns), strict=True))
-    mine = zip(*(rows[c].to_pylist() for c in columns), strict=True)
-    return rows.filter(pa.array([values not in wanted for values in mine], pa.bool_()))
-
-
-def _distinct(keys: pa.Table) -> pa.Table:
-    return keys.group_by(keys.column_names, use_threads=False).aggregate([]) if keys.num_rows else keys
 
 
 def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[Column], scratch: Path) -> None:

@@ -80,6 +80,19 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Filter:
+    """A comparison of a bare column with constants that means the same in every engine, e.g. ``c >= DATE '2024-01-01'``.
+
+    `op` is one of =, <>, <, <=, >, >=, in, prefix, suffix, contains; `values` are spelled as Spark casts them from
+    text. NULLs never meet it.
+    """
+
+    column: str
+    op: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Leaf:
     """One occurrence of a relation in a branch; a self-join has two leaves of one relation."""
 
@@ -87,6 +100,8 @@ class Leaf:
     relation: str
     columns: tuple[str, ...]
     scope: int = 0
+    #: What its rows meet wherever they matter: a walk need not go on from others.
+    filters: tuple[Filter, ...] = ()
 
 
 def token(alias: str) -> str:

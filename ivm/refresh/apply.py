@@ -26,13 +26,15 @@ from ivm.refresh.plan import FULL, INCREMENTAL, UNCHANGED
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.delta_join import State, Term, delta_terms
-from ivm.rewrite.slices import Facts, Requests, walk_groups, walk_term
+from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import NEW, OLD, accumulated_delta, group_delta, linear_delta
 from ivm.session import small_statements
 from ivm.trace.store import append_batch, read_batches
 
 #: A delta result of more rows is not collected; the view is refreshed in full instead.
 RESULT_ROWS = 1_000_000
+#: Up to this many input rows a full refresh is run as a small statement.
+SMALL_ROWS = 50_000
 #: Statements of independent units overlap: planning one uses the time another waits.
 THREADS = 3
 
@@ -44,8 +46,8 @@ class _Job:
     unit: Unit
     view: str
     state: UnitState
-    walked: list[tuple[Term, dict[str, int]]]
-    group_levels: tuple[dict[str, int], ...] = ()
+    walked: list[tuple[Term, dict[str, Reached]]]
+    group_levels: tuple[dict[str, Reached], ...] = ()
     choice: Choice | None = None
 
 
@@ -127,8 +129,18 @@ class Apply:
                 jobs.append(prepared)
         for i, group in enumerate(_by_cursors(jobs)):
             full += self._run_incremental(f"{number}_{i}", group)
-        for view, unit, code, reason in full:
-            self._run_full(view, unit, code, reason)
+        small = [f for f in full if self._is_small(f[0], f[1])]
+        if small:
+            with small_statements(self.context.spark()), ThreadPoolExecutor(THREADS) as pool:
+                list(pool.map(lambda f: self._run_full(*f), small))
+        for job in full:
+            if job not in small:
+                self._run_full(*job)
+
+    def _is_small(self, view: str, unit: str) -> bool:
+        """Whether a full refresh reads so little that planning it costs more than running it."""
+        rows = [self._state(r).rows if r not in self.snapshots else self._rows(r) for r in self._reads(view, unit)]
+        return all(n is not None for n in rows) and sum(n or 0 for n in rows) <= SMALL_ROWS
 
     def _reads(self, view: str, unit: str) -> tuple[str, ...]:
         return self._units[unit].core.relations if unit in self._units else self.context.compiled[view].program.relations

@@ -15,6 +15,7 @@ from ivm.plan.nodes import Relation
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer
+from ivm.sql.text import relation_tables
 from ivm.trace.store import Layout
 
 if TYPE_CHECKING:
@@ -51,16 +52,25 @@ class Context:
     def _spark_if_needed(self, source: Source) -> SparkSession | None:
         return None if native.is_local(source.location) else self.spark()
 
+    def compile_one(self, name: str) -> None:
+        """Compile a view and the views it reads, over the sources they read."""
+        order = in_order(self.views, [name])
+        tables = {t.lower() for v in order for t, *_ in relation_tables(v.sql)}
+        self._compile(order, self.snapshots(tables))
+
     def compile(self, snapshots: dict[str, Snapshot]) -> dict[str, Compiled]:
         """All views compiled, in dependency order; views can be read by later ones."""
+        self.compiled = self._compile(in_order(self.views), snapshots)
+        return self.compiled
+
+    def _compile(self, order: list[View], snapshots: dict[str, Snapshot]) -> dict[str, Compiled]:
         relations = {n: Relation(n, "source", s.columns, tuple(self._actual(k, s) for k in self.sources[n].primary_key)) for n, s in snapshots.items()}
         compiled: dict[str, Compiled] = {}
-        for view in in_order(self.views):
+        for view in order:
             result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)
             compiled[view.name.lower()] = result
             key = result.program.units[-1].key if result.program.units else ()
             relations[view.name.lower()] = Relation(view.name.lower(), "view", result.program.columns, key)
-        self.compiled = compiled
         return compiled
 
     @staticmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,8 +51,8 @@ class Compiled:
         return self.program.incremental
 
 
-def in_order(views: Mapping[str, View]) -> list[View]:
-    """Views before those that read them. Raises ViewError for a cycle, naming its members."""
+def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> list[View]:
+    """Views before those that read them, all or those that `roots` need. Raises ViewError for a cycle, naming its members."""
     done: dict[str, View] = {}
     path: list[str] = []
 
@@ -71,7 +71,7 @@ def in_order(views: Mapping[str, View]) -> list[View]:
         path.pop()
         done[name] = views[name]
 
-    for name in views:
+    for name in views if roots is None else roots:
         visit(name)
     return list(done.values())
 

@@ -13,11 +13,11 @@ predicates again, so more rows never hurt: a row of scope 0 that no change touch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ivm.plan.anchors import anchor, keyable
-from ivm.plan.nodes import Branch, Relation, Unit
+from ivm.plan.nodes import Branch, Filter, Relation, Unit
 from ivm.rewrite.delta_join import Term
 
 #: Levels: a delta is 0, its neighbours 1, ...; a relation read whole provides no keys.
@@ -25,19 +25,22 @@ DELTA = 0
 WHOLE = -1
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Provider:
-    """Where keys come from: `columns` of a relation's delta (level 0), or of its slice at a level.
+    """Where keys come from: `columns` of a relation's delta (level 0), or of the rows of its slice that `via` found.
 
-    Whoever collects the keys of a slice adds those of the relation's delta, so that old and new state are covered.
+    Only rows that meet `filters` provide keys. Whoever collects the keys of a slice adds those of the relation's
+    delta, so that old and new state are covered.
     """
 
     relation: str
     level: int
     columns: tuple[str, ...]
+    via: Match | None = None
+    filters: tuple[Filter, ...] = ()
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Match:
     """Rows whose `columns` equal the provider's columns, position by position.
 
@@ -47,6 +50,18 @@ class Match:
     columns: tuple[str, ...]
     provider: Provider
     nulls: bool = False
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How a walk reached a leaf: the level of the slice, and the match that found its rows."""
+
+    level: int
+    via: Match | None = None
+
+
+#: A relation read whole.
+WHOLLY = Reached(WHOLE)
 
 
 @dataclass
@@ -78,23 +93,30 @@ class Facts:
 SMALL_ROWS = 2_000
 
 
-def walk_term(term: Term, facts: Mapping[str, Facts], requests: Requests) -> dict[str, int]:
-    """Ask for what a term reads; returns the slice level by leaf alias (WHOLE for a whole read)."""
+def walk_term(term: Term, facts: Mapping[str, Facts], requests: Requests) -> dict[str, Reached]:
+    """Ask for what a term reads; returns how each leaf was reached, by alias; the delta's own leaf may be left out."""
     branch = term.branch
     start = branch.leaf(term.delta_alias)
     if start.scope == 0:
-        return _walk(branch, {start.alias: DELTA}, facts, requests)
+        return _walk(branch, {start.alias: Reached(DELTA)}, facts, requests)
     way = _way_out(branch, start.alias, facts)
     if not way:
         # Nothing tells which rows it affects: all of them.
         requests.whole.update(leaf.relation for leaf in branch.leaves)
-        return {leaf.alias: WHOLE for leaf in branch.leaves}
-    at, level = start.alias, DELTA
+        return {leaf.alias: WHOLLY for leaf in branch.leaves}
+    at, reached = start.alias, Reached(DELTA)
     for alias, pairs, nulls in way:
-        provider = Provider(branch.leaf(at).relation, level, tuple(t for _, t in pairs))
-        requests.add(branch.leaf(alias).relation, level + 1, Match(tuple(m for m, _ in pairs), provider, nulls))
-        at, level = alias, level + 1
-    return {at: level} | _walk(branch, {at: level}, facts, requests)
+        reached = _request(branch, at, reached, alias, pairs, nulls, requests)
+        at = alias
+    return {at: reached} | _walk(branch, {at: reached}, facts, requests)
+
+
+def _request(branch: Branch, at: str, reached: Reached, alias: str, pairs: Sequence[tuple[str, str]], nulls: bool, requests: Requests) -> Reached:
+    """Ask for the rows of `alias` that equal those of `at`, which was reached before."""
+    leaf = branch.leaf(at)
+    match = Match(tuple(m for m, _ in pairs), Provider(leaf.relation, reached.level, tuple(t for _, t in pairs), reached.via, leaf.filters), nulls)
+    requests.add(branch.leaf(alias).relation, reached.level + 1, match)
+    return Reached(reached.level + 1, match)
 
 
 #: A step of a walk: the leaf it reaches, (its column, the column across) of each equality, whether NULL equals NULL.
@@ -127,47 +149,48 @@ def _pairs(branch: Branch, alias: str, other: str, scope: int, facts: Mapping[st
     return (sorted({(m, t) for m, t, _ in found}), any(n for *_, n in found)) if found else None
 
 
-def _walk(branch: Branch, start: dict[str, int], facts: Mapping[str, Facts], requests: Requests) -> dict[str, int]:
-    """Visit all leaves from `start` (alias to level), cheapest step first; unreachable ones are read whole."""
+def _walk(branch: Branch, start: dict[str, Reached], facts: Mapping[str, Facts], requests: Requests) -> dict[str, Reached]:
+    """Visit all leaves from `start`, cheapest step first; unreachable ones are read whole."""
     visited = dict(start)
-    levels: dict[str, int] = {}
+    found: dict[str, Reached] = {}
     while len(visited) < len(branch.leaves):
         step = min((s for leaf in branch.leaves if leaf.alias not in visited and (s := _step(branch, leaf.alias, visited, facts))), default=None)
         if step is None:
             # One of the outermost scope first: others may be reachable from it.
             alias = min((leaf.scope, i, leaf.alias) for i, leaf in enumerate(branch.leaves) if leaf.alias not in visited)[2]
-            requests.whole.add(branch.leaf(alias).relation)
-            visited[alias] = levels[alias] = WHOLE
-            continue
-        relation = branch.leaf(step.alias).relation
-        if step.match is None:
-            requests.whole.add(relation)
-            visited[step.alias] = levels[step.alias] = WHOLE
+            step = _Step((0, 0), alias)
+        if step.other:
+            visited[step.alias] = _request(branch, step.other, visited[step.other], step.alias, step.pairs, step.nulls, requests)
         else:
-            level = step.match.provider.level + 1
-            requests.add(relation, level, step.match)
-            visited[step.alias] = levels[step.alias] = level
-    return levels
+            requests.whole.add(branch.leaf(step.alias).relation)
+            visited[step.alias] = WHOLLY
+        found[step.alias] = visited[step.alias]
+    return found
 
 
 @dataclass(frozen=True, order=True)
 class _Step:
+    """From `other`, or a whole read where there is none."""
+
     cost: tuple[int, int]
     alias: str
-    match: Match | None = field(compare=False)
+    other: str = ""
+    pairs: tuple[tuple[str, str], ...] = ()
+    nulls: bool = False
 
 
-def _step(branch: Branch, alias: str, visited: dict[str, int], facts: Mapping[str, Facts]) -> _Step | None:
+def _step(branch: Branch, alias: str, visited: dict[str, Reached], facts: Mapping[str, Facts]) -> _Step | None:
     """The cheapest way to reach a leaf: whole if small, by its key, by a foreign key, by any equality."""
     target = facts[branch.leaf(alias).relation]
     if target.rows is not None and target.rows <= SMALL_ROWS:
-        return _Step((0, 0), alias, None)
+        return _Step((0, 0), alias)
     best: _Step | None = None
-    for other, level in visited.items():
-        pairs = _pairs(branch, alias, other, branch.leaf(alias).scope, facts)
-        if pairs is None or level == WHOLE:
+    for other, reached in visited.items():
+        found = _pairs(branch, alias, other, branch.leaf(alias).scope, facts)
+        if found is None or reached.level == WHOLE:
             continue
-        mine = {m.lower() for m, _ in pairs[0]}
+        pairs, nulls = found
+        mine = {m.lower() for m, _ in pairs}
         provider = branch.leaf(other).relation
         if target.relation.key and {k.lower() for k in target.relation.key} <= mine:
             rank = 1
@@ -175,20 +198,19 @@ def _step(branch: Branch, alias: str, visited: dict[str, int], facts: Mapping[st
             rank = 2
         else:
             rank = 3
-        match = Match(tuple(m for m, _ in pairs[0]), Provider(provider, level, tuple(t for _, t in pairs[0])), pairs[1])
-        step = _Step((rank, level), alias, match)
+        step = _Step((rank, reached.level), alias, other, tuple(pairs), nulls)
         best = step if best is None else min(best, step)
     return best
 
 
 def walk_groups(
-    unit: Unit, walked: Sequence[tuple[Term, dict[str, int]]], facts: Mapping[str, Facts], requests: Requests
-) -> tuple[tuple[dict[str, int], ...], int]:
+    unit: Unit, walked: Sequence[tuple[Term, dict[str, Reached]]], facts: Mapping[str, Facts], requests: Requests
+) -> tuple[tuple[dict[str, Reached], ...], int]:
     """Ask for all rows of the affected groups (new state) and for the unit's own stored rows of them.
 
     In each branch one leaf, the anchor, carries group keys as bare columns. The keys' values are collected from
     the anchors' deltas and slices in `walked`, which hold every value that the core's delta can have.
-    Returns the level by alias for each branch, and the level of the unit's own rows. All are WHOLE where no
+    Returns how the leaves of each branch were reached, and the level of the unit's own rows. All are WHOLE where no
     anchor is found: then the whole input is read.
     """
     assert unit.reduce is not None
@@ -196,31 +218,28 @@ def walk_groups(
     relations = {name: fact.relation for name, fact in facts.items()}
     anchors = [anchor(b, {k.name for k in unit.reduce.keys}, relations) for b in branches]
     keys = sorted(set.intersection(*(set(columns) for _, columns in anchors)))
-    providers = (
-        {p for b, (alias, columns) in zip(branches, anchors, strict=True) for p in _key_providers(b, alias, [columns[k] for k in keys], walked)}
-        if keys
-        else set()
-    )
+    providers: dict[Provider, None] = {}
+    for branch, (alias, columns) in zip(branches, anchors, strict=True) if keys else ():
+        leaf = branch.leaf(alias)
+        for term, found in walked:
+            if term.branch is branch:
+                reached = found.get(alias, Reached(DELTA))
+                providers[Provider(leaf.relation, reached.level, tuple(columns[k] for k in keys), reached.via, leaf.filters)] = None
     if not keys or any(p.level == WHOLE for p in providers):
         requests.whole.update(leaf.relation for b in branches for leaf in b.leaves)
         requests.whole.add(unit.name)
-        return tuple({leaf.alias: WHOLE for leaf in b.leaves} for b in branches), WHOLE
+        return tuple({leaf.alias: WHOLLY for leaf in b.leaves} for b in branches), WHOLE
     level = max(p.level for p in providers) + 1
     stored = dict(zip((k.name for k in unit.reduce.keys), unit.key_outputs(), strict=True))
-    levels = []
     for provider in providers:
         requests.add(unit.name, level, Match(tuple(str(stored[k]) for k in keys), provider, nulls=True))
+    levels = []
     for branch, (alias, columns) in zip(branches, anchors, strict=True):
         # Keys found in one branch name groups that the other branches feed too: every branch needs them all.
-        for provider in providers:
-            requests.add(branch.leaf(alias).relation, level, Match(tuple(columns[k] for k in keys), provider, nulls=True))
-        levels.append({alias: level} | _walk(branch, {alias: level}, facts, requests))
+        matches = [Match(tuple(columns[k] for k in keys), provider, nulls=True) for provider in providers]
+        for match in matches:
+            requests.add(branch.leaf(alias).relation, level, match)
+        # The walk goes on from the rows of any of these matches.
+        reached = Reached(level, matches[0] if len(matches) == 1 else None)
+        levels.append({alias: reached} | _walk(branch, {alias: reached}, facts, requests))
     return tuple(levels), level
-
-
-def _key_providers(branch: Branch, alias: str, columns: Sequence[str], walked: Sequence[tuple[Term, dict[str, int]]]) -> Iterator[Provider]:
-    """Where the affected values of the anchor's columns are found: in its delta, and in its slice in each other term."""
-    relation = branch.leaf(alias).relation
-    for term, levels in walked:
-        if term.branch is branch:
-            yield Provider(relation, levels.get(alias, DELTA), tuple(columns))

@@ -14,7 +14,7 @@ from ivm.names import ident
 from ivm.plan.nodes import COUNT, IN_NEW, IN_OLD, WEIGHT, Branch, Core, Leaf, Post, Unit
 from ivm.rewrite.accumulators import accumulators, result_sql
 from ivm.rewrite.delta_join import State, Term
-from ivm.rewrite.slices import DELTA, WHOLE
+from ivm.rewrite.slices import DELTA, WHOLE, Reached
 from ivm.sql.render import branch_sql, columns_sql, group_by, post_sql, reduce_sql
 
 OLD, NEW = "__ivm_old", "__ivm_new"
@@ -43,7 +43,7 @@ class Reads(Protocol):
 
 
 #: One way to read a branch's delta: its terms, each with the level of every leaf but the delta's own.
-Walked = Sequence[tuple[Term, dict[str, int]]]
+Walked = Sequence[tuple[Term, dict[str, Reached]]]
 
 
 def branch_deltas(walked: Walked, reads: Reads, outputs: Sequence[str] | None = None) -> str:
@@ -69,7 +69,7 @@ def _levels(branch: Branch, walked: Walked) -> dict[str, int]:
     """The level at which each leaf is read, for all terms of a branch together."""
     found = {}
     for leaf in branch.leaves:
-        levels = [level[leaf.alias] for _, level in walked if leaf.alias in level]
+        levels = [reached[leaf.alias].level for _, reached in walked if leaf.alias in reached]
         found[leaf.alias] = WHOLE if WHOLE in levels else max(levels, default=DELTA)
     return found
 
@@ -113,7 +113,7 @@ def signed_sql(branch: Branch, walked: Walked, reads: Reads) -> str | None:
     return branch_sql(branch, lambda leaf: items[leaf.alias], [f"{new} - {old} AS {ident(WEIGHT)}"], [f"({new} <> {old})"])
 
 
-def term_sql(term: Term, branch: Branch, levels: dict[str, int], reads: Reads) -> str:
+def term_sql(term: Term, branch: Branch, reached: dict[str, Reached], reads: Reads) -> str:
     """The weighted rows of one term of the telescoping sum."""
     items: dict[str, str] = {}
     weights: list[str] = []
@@ -121,7 +121,7 @@ def term_sql(term: Term, branch: Branch, levels: dict[str, int], reads: Reads) -
         if state is State.DELTA:
             items[leaf.alias], weighted = reads.delta(leaf), True
         else:
-            items[leaf.alias], weighted = reads.state(leaf, levels[leaf.alias], state)
+            items[leaf.alias], weighted = reads.state(leaf, reached[leaf.alias].level, state)
         if weighted:
             weights.append(f"{ident(leaf.alias)}.{ident(WEIGHT)}")
     return branch_sql(branch, lambda leaf: items[leaf.alias], [f"{' * '.join(weights)} AS {ident(WEIGHT)}"])
@@ -216,7 +216,7 @@ def _with_outputs(unit: Unit, post: Post, rows: str, carried: Sequence[str], sid
 def group_delta(
     unit: Unit,
     walked: Walked,
-    levels: Sequence[dict[str, int]],
+    levels: Sequence[dict[str, Reached]],
     reads: Reads,
     stored: str,
 ) -> str:
@@ -233,7 +233,7 @@ def group_delta(
         new = post_sql(unit.post, reduce_sql(unit.reduce, core), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
         old = f"SELECT {columns_sql(columns)}, CAST(-1 AS int) AS {ident(WEIGHT)}\nFROM {stored}"
         return consolidated(new + chr(10) + "UNION ALL" + chr(10) + old, columns)
-    affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({branch_deltas(walked, reads, keys)}) AS `__ivm_terms`"
+    affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({_changed_rows(unit.core, walked, reads, keys)}) AS `__ivm_terms`"
     on_new = " AND ".join(f"c.{ident(k)} <=> k.{ident(k)}" for k in keys)
     restricted = f"SELECT c.*\nFROM ({core}) AS c\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_new}"
     new = post_sql(unit.post, reduce_sql(unit.reduce, restricted), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
@@ -242,14 +242,25 @@ def group_delta(
     return f"WITH `__ivm_affected` AS (\n{affected}\n)\n{consolidated(new + chr(10) + 'UNION ALL' + chr(10) + old, columns)}"
 
 
-def new_core(core: Core, levels: Sequence[dict[str, int]], reads: Reads) -> str:
+def _changed_rows(core: Core, walked: Walked, reads: Reads, keys: Sequence[str]) -> str:
+    """The keys of the core's changed rows, at least once each.
+
+    A difference of two states holds unchanged rows on both sides, whose groups need not be complete in the slices:
+    there the rows must cancel before their keys count.
+    """
+    if not any(reads.changed(leaf.relation) for term, _ in walked for leaf in term.branch.dependents):
+        return branch_deltas(walked, reads, keys)
+    return consolidated(branch_deltas(walked, reads), core.columns)
+
+
+def new_core(core: Core, levels: Sequence[dict[str, Reached]], reads: Reads) -> str:
     """The core's rows in the new state, as a bag; weighted leaf states are consolidated and repeated."""
     parts = []
     for branch, level in zip(core.branches, levels, strict=True):
         inside = {leaf.alias for leaf in branch.dependents}
         items: dict[str, tuple[str, bool]] = {}
         for leaf in branch.leaves:
-            at = level[leaf.alias]
+            at = level[leaf.alias].level
             items[leaf.alias] = (reads.bag(leaf, at, State.NEW), False) if leaf.alias in inside else reads.state(leaf, at, State.NEW)
         weights = [f"{ident(a)}.{ident(WEIGHT)}" for a, (_, weighted) in items.items() if weighted]
         extra = [f"{' * '.join(weights)} AS {ident(WEIGHT)}"] if weights else []

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from ivm.plan.nodes import Branch, Edge, Expr, Leaf, Output, Relation, token
+from ivm.plan.nodes import Branch, Edge, Expr, Filter, Leaf, Output, Relation, token
 from ivm.sql.blocks import Block, conjuncts, queries, sql_of
+from ivm.sql.filters import Comparison, comparisons, typed
 from ivm.sql.keys import branch_key
 from ivm.sql.support import UnsupportedError
 
@@ -38,7 +39,7 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
             elif column.table and column.table not in found.derived:
                 raise UnsupportedError("clause", f"{column.sql(dialect='spark')}, which none of its FROM items has,")
     leaves = tuple(
-        Leaf(alias, relation, tuple(c.name for c in relations[relation].columns if (alias, c.name) in reads), scope)
+        Leaf(alias, relation, tuple(c.name for c in relations[relation].columns if (alias, c.name) in reads), scope, tuple(found.filters.get(alias, {})))
         for alias, (relation, scope) in found.leaves.items()
     )
     preds = tuple(_expr(p, found) for p in block.preds)
@@ -89,6 +90,8 @@ class _Found:
         self.leaves: dict[str, tuple[str, int]] = {}
         self.derived: dict[str, dict[str, list[_Column]]] = {}
         self.edges: list[Edge] = []
+        self.filters: dict[str, dict[Filter, None]] = {}
+        self._comparisons: list[tuple[Comparison, set[str]]] = []
         self._equalities: list[tuple[exp.Column, list[exp.Column], set[str], bool]] = []
         self._scopes = 0
 
@@ -145,6 +148,7 @@ class _Found:
     def condition(self, condition: exp.Expression, restricted: set[str]) -> None:
         """A condition that all rows that matter meet: its equalities restrict these leaves."""
         for part in conjuncts(condition):
+            self._comparisons += [(c, restricted) for c in comparisons(part)]
             for equality in _implied(part):
                 left, right = equality.left.unnest(), equality.right.unnest()
                 if isinstance(left, exp.Column) and isinstance(right, exp.Column):
@@ -174,7 +178,13 @@ class _Found:
         return self._scopes
 
     def resolve(self) -> None:
-        """Turn equalities into edges between leaves, through the derived tables in between."""
+        """Turn equalities into edges between leaves and comparisons into filters, through the derived tables in between."""
+        for comparison, restricted in self._comparisons:
+            for alias, column in self._origins(*comparison.column):
+                relation = self.relations[self.leaves[alias][0]]
+                found = typed(comparison, column, relation.type_of(column)) if alias in restricted else None
+                if found is not None:
+                    self.filters.setdefault(alias, {})[found] = None
         for left, rights, restricted, nulls in self._equalities:
             for one in self._origins(left.table, left.name):
                 for other in (o for r in rights for o in self._origins(r.table, r.name)):

@@ -361,7 +361,7 @@ class Units:
         if not reduce.linear:
             core = self._anchored(core, reduce)
         columns = self.analyzer.schema(reduce_sql(reduce, core_sql(core, schema_leaf(self.relations))))
-        key = tuple(k.name for k in reduce.keys) if reduce.kind == "group" else ()
+        key = tuple(k.name for k in reduce.keys) if _is_key(reduce) else ()
         post = Post(GROUP_ALIAS, (), tuple(Output(c.name, to_expr(leaf_column(GROUP_ALIAS, c.name))) for c in columns))
         unit = Unit(self._name(), core, reduce, post, columns, key)
         self._add(unit)
@@ -429,8 +429,13 @@ class Units:
         if any("map<" in c.type or c.type == "variant" for c in columns):
             raise UnsupportedError("unorderable", next(c.type for c in columns if "map<" in c.type or c.type == "variant"))
         del self.made[inner_name]
-        key = tuple(carried[k.name] for k in inner.reduce.keys) if all_carried and inner.reduce.kind == "group" else ()
+        key = tuple(carried[k.name] for k in inner.reduce.keys) if all_carried and _is_key(inner.reduce) else ()
         return Unit(name, inner.core, inner.reduce, post, columns, key)
+
+
+def _is_key(reduce: Reduce) -> bool:
+    """Whether the group keys are a key that tables can be searched by: one row a group, and no nested values."""
+    return reduce.kind == "group" and not any("<" in k.type for k in reduce.keys)
 
 
 def _relations(units: Iterable[Unit]) -> set[str]:

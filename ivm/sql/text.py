@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -11,7 +13,8 @@ from ivm.names import ident
 from ivm.sql.dialect import IvmSpark
 
 
-def relation_tables(sql: str) -> list[tuple[str, int, int, bool]]:
+@functools.lru_cache(maxsize=10_000)
+def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
     """The tables a statement reads, as (name, start, end, has an alias) of each mention; CTEs left out.
 
     Raises ViewError if it isn't exactly one query.
@@ -24,7 +27,7 @@ def relation_tables(sql: str) -> list[tuple[str, int, int, bool]]:
         start = min(p.meta["start"] for p in table.parts if "start" in p.meta)
         end = max(p.meta["end"] for p in table.parts if "end" in p.meta)
         found.append((".".join(p.name for p in table.parts), start, end + 1, bool(table.alias)))
-    return sorted(found, key=lambda t: t[1])
+    return tuple(sorted(found, key=lambda t: t[1]))
 
 
 def splice(sql: str, replacement: dict[str, str]) -> str:

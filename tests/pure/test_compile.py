@@ -37,9 +37,13 @@ def walks(sql: str, changed: set[str]):
 JOIN = "SELECT c.nation, sum(l.price) AS s FROM customer c JOIN orders o ON o.ck = c.ck JOIN lines l ON l.ok = o.ok GROUP BY c.nation"
 
 
+def _levels(reached):
+    return {alias: r.level for alias, r in reached.items()}
+
+
 def test_a_walk_goes_from_the_delta_along_the_edges():
     _, walked, _, requests = walks(JOIN, {"customer"})
-    assert [levels for _, levels in walked] == [{"o": 1, "l": 2}]
+    assert [_levels(reached) for _, reached in walked] == [{"o": 1, "l": 2}]
     assert {(r, level, m.columns, m.provider.relation) for (r, level), ms in requests.matches.items() for m in ms} == {
         ("orders", 1, ("ck",), "customer"),
         ("lines", 2, ("ok",), "orders"),
@@ -54,19 +58,19 @@ def test_requests_of_all_terms_and_views_share_slices():
 
 def test_leaves_without_an_edge_are_read_whole():
     _, walked, _, requests = walks("SELECT o.ok, l.n FROM orders o JOIN lines l ON l.n < o.ok", {"orders"})
-    assert walked[0][1] == {"l": WHOLE}
+    assert _levels(walked[0][1]) == {"l": WHOLE}
     assert requests.whole == {"lines"}
 
 
 def test_floating_keys_are_not_walked():
     _, walked, _, _ = walks("SELECT a.ck FROM customer a JOIN customer b ON a.score = b.score", {"customer"})
-    assert [levels for _, levels in walked] == [{"b": WHOLE}, {"a": WHOLE}]
+    assert [_levels(reached) for _, reached in walked] == [{"b": WHOLE}, {"a": WHOLE}]
 
 
 def test_affected_groups_are_read_by_their_keys_with_nulls():
     unit, walked, facts, requests = walks("SELECT o.ck, max(l.price) AS m FROM orders o JOIN lines l ON l.ok = o.ok GROUP BY o.ck", {"lines"})
     levels, own = walk_groups(unit, walked, facts, requests)
-    assert levels == ({"o": 2, "l": 3},)
+    assert tuple(map(_levels, levels)) == ({"o": 2, "l": 3},)
     assert own == 2
     assert all(m.nulls for m in requests.matches["v", 2])
 

@@ -1,0 +1,73 @@
+"""Keyed work on Arrow tables: rows that match keys or filters, without Spark.
+
+Integers of any width are compared as 64-bit ones; everything else by its own type. NULL equals NULL here.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.plan.nodes import Filter
+
+
+def distinct(keys: pa.Table) -> pa.Table:
+    """Each row once."""
+    return keys.group_by(keys.column_names, use_threads=False).aggregate([]) if keys.num_rows else keys
+
+
+def wide(keys: pa.Table) -> pa.Table:
+    """Integer columns as 64-bit ones, so that keys of different integer columns can be mixed."""
+    return pa.table([c.cast(pa.int64()) if pa.types.is_integer(c.type) else c for c in keys.columns], names=keys.column_names)
+
+
+def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array:
+    """Whether each row's columns are among the keys, column by column in their order."""
+    mine = wide(rows.select(list(columns)))
+    keys = wide(keys).rename_columns(mine.column_names)
+    if len(columns) == 1:
+        return pc.is_in(mine.column(0), keys.column(0).combine_chunks().cast(mine.column(0).type))
+    if any(c.null_count for c in keys.columns):
+        wanted = set(zip(*(c.to_pylist() for c in keys.columns), strict=True))
+        return pa.array([values in wanted for values in zip(*(c.to_pylist() for c in mine.columns), strict=True)], pa.bool_())
+    numbered = mine.append_column("__ivm_row", pa.array(range(rows.num_rows), pa.int64()))
+    found = numbered.join(distinct(keys), mine.column_names, join_type="left semi", use_threads=False)["__ivm_row"]
+    return pc.is_in(numbered["__ivm_row"], found.combine_chunks())
+
+
+def filtered(rows: pa.Table, filters: Sequence[Filter]) -> pa.Table:
+    """The rows that meet all filters."""
+    for f in filters:
+        rows = rows.filter(_meets(rows[f.column], f))
+    return rows
+
+
+_COMPARISONS = {"=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+_PATTERNS = {"prefix": pc.starts_with, "suffix": pc.ends_with, "contains": pc.match_substring}
+
+
+def _meets(column: pa.ChunkedArray, f: Filter) -> Any:
+    if f.op in _PATTERNS:
+        return _PATTERNS[f.op](column, f.values[0])
+    if f.op == "in":
+        met = [pc.equal(column, _scalar(v, column.type)) for v in f.values]
+        result = met[0]
+        for other in met[1:]:
+            result = pc.or_(result, other)
+        return result
+    return _COMPARISONS[f.op](column, _scalar(f.values[0], column.type))
+
+
+def _scalar(text: str, type_: pa.DataType) -> pa.Scalar:
+    if pa.types.is_integer(type_):
+        return pa.scalar(int(text), pa.int64())
+    if pa.types.is_decimal(type_):
+        return pa.scalar(Decimal(text))
+    if pa.types.is_date(type_):
+        return pa.scalar(datetime.date.fromisoformat(text), type_)
+    return pa.scalar(text, type_)

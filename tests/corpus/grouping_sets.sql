@@ -1,0 +1,32 @@
+-- rollup: incremental
+SELECT k, s, sum(x) AS t, count(*) AS n FROM a GROUP BY ROLLUP (k, s)
+
+-- with_rollup: incremental
+SELECT k, s, sum(x) AS t FROM a GROUP BY k, s WITH ROLLUP
+
+-- cube: incremental
+SELECT k, s, count(*) AS n FROM a GROUP BY CUBE (k, s)
+
+-- sets: incremental
+SELECT k, s, sum(p) AS t FROM a GROUP BY GROUPING SETS ((k, s), (k), ())
+
+-- old_sets: incremental
+SELECT k, s, sum(p) AS t FROM a GROUP BY k, s GROUPING SETS ((k), (s))
+
+-- partial_rollup: incremental
+SELECT k, s, count(*) AS n FROM a GROUP BY k, ROLLUP (s)
+
+-- grouping_flags: incremental
+SELECT k, s, grouping(k) AS gk, grouping_id(k, s) AS gi, count(*) AS n FROM a GROUP BY CUBE (k, s)
+
+-- rollup_max: incremental
+SELECT k, s, max(x) AS m FROM a GROUP BY ROLLUP (k, s)
+
+-- rollup_having: incremental
+SELECT k, sum(x) AS t FROM a GROUP BY ROLLUP (k) HAVING sum(x) > 3
+
+-- rollup_of_argument: incremental
+SELECT k, sum(k) AS t FROM a GROUP BY ROLLUP (k)
+
+-- rollup_join: incremental
+SELECT b.n, a.s, sum(a.p) AS t FROM a JOIN b ON a.k = b.k GROUP BY ROLLUP (b.n, a.s)

@@ -1,0 +1,40 @@
+"""The curated corpus: each view has the strategy it must have, and equals its recompute after every batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.corpus import TABLES, entries
+
+pytestmark = pytest.mark.spark
+
+ENTRIES = entries()
+
+
+def tables(lake):
+    for name, ddl in TABLES.items():
+        lake.table(name, ddl, rows={"a": 25, "b": 15, "c": 8}[name])
+
+
+def test_the_corpus_is_broad():
+    assert len(ENTRIES) >= 300
+    assert len({e.name for e in ENTRIES}) == len(ENTRIES)
+
+
+def test_every_view_has_its_strategy_and_equals_its_recompute(lake):
+    tables(lake)
+    pipe = lake.pipeline({e.name: e.sql for e in ENTRIES if e.expected != "full, nondeterministic"})
+    assert lake.differences(pipe) == {}
+    for batch in range(2):
+        changed = [f"{lake.change(n)} {n}" for n in ("a", "b", "c", "a", "b")]
+        assert lake.differences(pipe) == {}, f"batch {batch}: {changed}"
+    found = {n: "incremental" if c.incremental else f"full, {c.program.refusals[0].code}" for n, c in pipe.context.compiled.items()}
+    assert found == {e.name: e.expected for e in ENTRIES if e.name in found}
+
+
+def test_what_is_not_deterministic_is_refreshed_in_full(lake):
+    tables(lake)
+    pipe = lake.pipeline({e.name: e.sql for e in ENTRIES if e.expected == "full, nondeterministic"})
+    report = pipe.refresh()
+    assert {v.strategy for v in report.views.values()} == {"full"}
+    assert {c.program.refusals[0].code for c in pipe.context.compiled.values()} == {"nondeterministic"}
