@@ -50,6 +50,8 @@ class Input:
     native: bool
     delta: pa.Table | None
     rows: int | None
+    #: The version of the old state, where the table still has it.
+    since: int | None = None
 
 
 class Datasets:
@@ -212,15 +214,33 @@ class Datasets:
         rows, weighted = self.state(leaf, level, state)
         if not weighted:
             return rows
+        source = self._inputs[leaf.relation]
+        if source.since is not None and state is State.OLD:
+            return table_ref(source.path, source.since)
+        return self._whole_bag(leaf.relation, state)
+
+    def _whole_bag(self, relation: str, state: State) -> str:
+        """All rows of the state that the table itself doesn't have, written out: inside a subquery Spark 4.2 got this union wrong."""
+        name = f"__ivm_{self._tag}_{relation}_{state.value}_rows"
+        leaf = Leaf(relation, relation, tuple(c.name for c in self._inputs[relation].columns))
+        delta = self.delta(leaf)
+        with self._lock:
+            if name not in self._registered:
+                path = self._scratch / name.lstrip("_")
+                self._spark().sql(self._bag_sql(leaf.columns, self._table(relation), delta, state)).write.mode("overwrite").parquet(str(path))
+                self._spark().read.parquet(str(path)).createOrReplaceTempView(name)
+                self._registered[name] = relation
+        return ident(name)
+
+    @staticmethod
+    def _bag_sql(columns: Sequence[str], table: str, delta: str, state: State) -> str:
         # Only rows equal to one of the delta's are counted; all others are as they were.
-        columns = list(leaf.columns) or [self._inputs[leaf.relation].columns[0].name]
-        table, delta = self._table(leaf.relation), self.delta(leaf)
         on = " AND ".join(f"t.{ident(c)} <=> d.{ident(c)}" for c in columns)
         mine, sign = columns_sql(columns, "t"), "" if state is State.NEW else "-"
         same = f"SELECT {mine} FROM {table} AS t LEFT ANTI JOIN {delta} AS d ON {on}"
         there = f"SELECT {mine}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table} AS t LEFT SEMI JOIN {delta} AS d ON {on}"
         moved = f"SELECT {columns_sql(columns)}, CAST({sign}{ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} FROM {delta}"
-        return f"({same} UNION ALL {repeated(f'{there} UNION ALL {moved}', columns)})"
+        return f"{same} UNION ALL {repeated(f'{there} UNION ALL {moved}', columns)}"
 
     def stored(self, relation: str) -> str:
         """A unit's own published rows: all of them, or at least those of the affected groups."""

@@ -35,6 +35,8 @@ from ivm.trace.store import append_batch, read_batches
 RESULT_ROWS = 1_000_000
 #: Up to this many input rows a full refresh is run as a small statement.
 SMALL_ROWS = 50_000
+#: What Spark says where a version's files are gone.
+_GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "DELTA_VERSION_NOT_FOUND")
 #: Statements of independent units overlap: planning one uses the time another waits.
 THREADS = 3
 
@@ -190,7 +192,10 @@ class Apply:
             except TooLargeError as large:
                 refused.append((job.view, job.unit.name, "large_delta", str(large)))
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-                self._failed(job.unit.name, job.view, INCREMENTAL, error)
+                if any(mark in str(error) for mark in _GONE):
+                    refused.append((job.view, job.unit.name, "feed_gap", "files of the old state of a source have been vacuumed"))
+                else:
+                    self._failed(job.unit.name, job.view, INCREMENTAL, error)
 
         with small_statements(spark), ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(run, jobs))
@@ -353,10 +358,11 @@ class Apply:
         if relation in self.snapshots:
             snapshot = self.snapshots[relation]
             version = self.plan.sources[relation].version
+            since = job.state.cursors[relation].version
             delta = self._delta(relation, job.state.cursors[relation])
             schema = native.arrow_schema(snapshot.schema)
             schema = pa.schema([schema.field(c.name) for c in columns])
-            return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self._rows(relation))
+            return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self._rows(relation), since)
         state = self.manifest.units[relation]
         public = state.public
         path = self.context.layout.table(relation, public)

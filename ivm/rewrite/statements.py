@@ -254,18 +254,10 @@ def _changed_rows(core: Core, walked: Walked, reads: Reads, keys: Sequence[str])
 
 
 def new_core(core: Core, levels: Sequence[dict[str, Reached]], reads: Reads) -> str:
-    """The core's rows in the new state, as a bag; weighted leaf states are consolidated and repeated."""
+    """The core's rows in the new state, as a bag."""
     parts = []
     for branch, level in zip(core.branches, levels, strict=True):
-        inside = {leaf.alias for leaf in branch.dependents}
-        items: dict[str, tuple[str, bool]] = {}
-        for leaf in branch.leaves:
-            at = level[leaf.alias].level
-            items[leaf.alias] = (reads.bag(leaf, at, State.NEW), False) if leaf.alias in inside else reads.state(leaf, at, State.NEW)
-        weights = [f"{ident(a)}.{ident(WEIGHT)}" for a, (_, weighted) in items.items() if weighted]
-        extra = [f"{' * '.join(weights)} AS {ident(WEIGHT)}"] if weights else []
-        rows = branch_sql(branch, lambda leaf, items=items: items[leaf.alias][0], extra)  # type: ignore[misc]
-        parts.append(repeated(rows, core.columns) if weights else rows)
+        parts.append(branch_sql(branch, lambda leaf, level=level: reads.bag(leaf, level[leaf.alias].level, State.NEW)))  # type: ignore[misc]
     return "\nUNION ALL\n".join(parts)
 
 

@@ -17,7 +17,19 @@ _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "OVERLAY", "TRIM", "SUBSTR
 
 
 class IvmSpark(Spark):  # type: ignore[misc]
-    """The dialect the compiler parses with; it prints as Spark's."""
+    """The dialect the compiler parses with; it prints as Spark's, negations as people write them."""
+
+    class Generator(Spark.Generator):  # type: ignore[misc]
+        def not_sql(self, expression: exp.Not) -> str:
+            """Spark plans `NOT x IS NULL` inside a subquery otherwise than `x IS NOT NULL`, though they mean the same."""
+            inner = expression.this
+            word = {exp.Is: "IS", exp.In: "IN", exp.Like: "LIKE", exp.Between: "BETWEEN"}.get(type(inner))
+            sql = self.sql(inner)
+            operand = self.sql(inner, "this") if word else ""
+            if not word or not sql.startswith(f"{operand} {word} "):
+                return str(super().not_sql(expression))
+            rest = sql[len(operand) + len(word) + 2 :]
+            return f"{operand} IS NOT {rest}" if word == "IS" else f"{operand} NOT {word} {rest}"
 
     class Parser(Spark.Parser):  # type: ignore[misc]
         FUNCTIONS = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN}  # noqa: RUF012 - sqlglot's own way

@@ -29,6 +29,8 @@ class Comparison:
 def comparisons(part: exp.Expression) -> list[Comparison]:
     """What a conjunct says of single columns; nothing where it isn't plainly a comparison with constants."""
     part = part.unnest()
+    if any(value for key, value in part.args.items() if key not in ("this", "expression", "expressions", "low", "high")):
+        return []  # a negation or another variant of the operator
     if isinstance(part, exp.Between):
         return _compared(part.this, ">=", [part.args["low"]]) + _compared(part.this, "<=", [part.args["high"]])
     if isinstance(part, exp.In) and part.expressions:

@@ -28,7 +28,7 @@ def check_round_trip(sql: str, tree: exp.Expression, relations: dict[str, Relati
         # sqlglot reads a comma as CROSS JOIN (and leaves out `pivots`); to Spark these are two plans of one meaning.
         if join.args.get("kind") == "CROSS" and "pivots" not in join.args:
             join.set("kind", None)
-    again = copy.sql(dialect="spark", comments=False)
+    again = copy.sql(dialect=IvmSpark, comments=False)
     nulls = {name: typed_nulls(r.columns) for name, r in relations.items()}
     written, read = split_with(spelled_casts(sql)), split_with(again)
     if len(written) != len(read):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, rewritten, select_of, set_from, sql_of, value_of
+from ivm.sql.dialect import is_aggregate
 from ivm.sql.support import UnsupportedError
 
 if TYPE_CHECKING:
@@ -46,6 +47,15 @@ def is_correlated(node: exp.Expression, bound: frozenset[str] = frozenset()) -> 
     return any(free(c, own) for c in node.iter_expressions())
 
 
+def _only_rows(query: exp.Query) -> exp.Query:
+    """EXISTS needs no columns: SELECT 1, unless the select list decides which rows there are."""
+    if not isinstance(query, exp.Select) or any(query.args.get(k) for k in ("group", "having", "distinct", "limit", "offset")):
+        return query
+    if not any(is_aggregate(n) for e in query.expressions for n in e.walk()):
+        query.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
+    return query
+
+
 class Subqueries:
     """Brings subqueries to the compiler's terms."""
 
@@ -64,7 +74,7 @@ class Subqueries:
             if isinstance(n, exp.Exists) and isinstance(n.this, exp.Query):
                 if block is not None and not is_correlated(n.this):
                     return self._flags(n.this, ctes, block)[0]
-                return exp.Exists(this=self._tree(n.this, values, ctes))
+                return exp.Exists(this=_only_rows(self._tree(n.this, values, ctes)))
             if isinstance(n, exp.In) and n.args.get("query") is not None:
                 tree = exp.Subquery(this=self._tree(n.args["query"], values, ctes))
                 return exp.In(this=self.inline(n.this, values, ctes, block), query=tree)
@@ -142,7 +152,9 @@ class Subqueries:
             raise UnsupportedError("clause", f"a correlated {type(node).__name__}")
         blocks, scopes = self.compiler.sources(node, ctes, values)
         if len(blocks) > 1:
-            raise UnsupportedError("clause", "a UNION in the FROM clause of a correlated subquery")
+            names = list(scopes[0])
+            (block,) = self.compiler.units.stored([b.with_outs((n[1], s[n]) for n in names) for b, s in zip(blocks, scopes, strict=True)], self.compiler.taken)
+            blocks, scopes = [Block(block.items, block.preds)], [dict(zip(names, (e for _, e in block.outs), strict=True))]
         block, merged = blocks[0], values | scopes[0]
         preds = list(block.preds)
         where = node.args.get("where")
