@@ -42,6 +42,8 @@ LOCAL_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
+    # Python functions run in this environment, not in whichever python3 is first on the path.
+    "spark.pyspark.python": sys.executable,
 }
 #: For statements over small slices: planning and code generation would cost more than the work.
 SMALL_CONF = {
@@ -161,5 +163,11 @@ class SparkAnalyzer:
         try:
             self.schema(f"SELECT 1 AS one FROM {from_sql} ORDER BY {order}")
         except ViewError as error:
-            return error.message
+            if "UNSUPPORTED_SQL_UDF_USAGE" not in error.message:
+                return error.message
+            try:
+                # SQL functions can't be sort keys; in a filter Spark refuses aggregates and generators as well.
+                self.schema(f"SELECT 1 AS one FROM {from_sql} WHERE {' OR '.join(f'({e}) IS NULL' for e in expressions)}")
+            except ViewError as other:
+                return other.message
         return None

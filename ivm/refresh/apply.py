@@ -6,6 +6,7 @@ run in threads. Deltas go to traces under the epoch's number, full results to st
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.nodes import COUNT, WEIGHT, Column, Relation, Unit
-from ivm.planner.choose import Choice, choose
+from ivm.planner.choose import Choice, choose, wide_products
 from ivm.refresh.context import Context
 from ivm.refresh.full import FullBuild
 from ivm.refresh.plan import FULL, INCREMENTAL, UNCHANGED
@@ -30,6 +31,8 @@ from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import NEW, OLD, accumulated_delta, group_delta, linear_delta
 from ivm.session import small_statements
 from ivm.trace.store import append_batch, read_batches
+
+_log = logging.getLogger(__name__)
 
 #: A delta result of more rows is not collected; the view is refreshed in full instead.
 RESULT_ROWS = 1_000_000
@@ -159,9 +162,17 @@ class Apply:
             return Outcome(
                 unit.name, view, UNCHANGED, "empty_delta", "the changes don't touch any column that the view reads", "none", replace(state, cursors=cursors)
             )
-        rows = {r: self._rows(r) for r in unit.core.relations}
-        strict = self.context.views[view].mode == "incremental"
-        return _Job(unit, view, state, [], choice=choose(rows, sizes, strict))
+        job = _Job(unit, view, state, [])
+        job.choice = self._choice(job, Requests())
+        return job
+
+    def _choice(self, job: _Job, requests: Requests) -> Choice:
+        """Incremental or full, as far as is known: after the walk also by what must be read whole."""
+        relations = job.unit.core.relations
+        rows = {r: self._rows(r) for r in relations}
+        deltas = {r: d.num_rows for r in relations if (d := self._delta(r, job.state.cursors[r])) is not None}
+        whole = [r for r in relations if r in requests.whole and (rows[r] or 0) > NATIVE_WHOLE_ROWS]
+        return choose(rows, deltas, self.context.views[job.view].mode == "incremental", whole)
 
     def _run_incremental(self, tag: str, jobs: list[_Job]) -> list[tuple[str, str, str, str]]:
         """Run the wave's jobs over shared slices; returns those that must be done in full after all."""
@@ -173,18 +184,27 @@ class Apply:
             for relation in (*job.unit.core.relations, job.unit.name):
                 if relation not in inputs:
                     inputs[relation] = self._input(relation, job)
-        for job in jobs:
+        refused: list[tuple[str, str, str, str]] = []
+        for job in list(jobs):
+            own = Requests()
             facts = {r: self._facts(r) for r in (*job.unit.core.relations, job.unit.name)}
             changed = frozenset(r for r in job.unit.core.relations if inputs[r].delta is not None)
             for branch in job.unit.core.branches:
                 for term in delta_terms(branch, changed):
-                    job.walked.append((term, walk_term(term, facts, requests)))
+                    job.walked.append((term, walk_term(term, facts, own)))
             if job.unit.reduce and not job.unit.reduce.linear:
-                job.group_levels, _ = walk_groups(job.unit, job.walked, facts, requests)
+                job.group_levels, _ = walk_groups(job.unit, job.walked, facts, own)
+            job.choice = self._choice(job, own)
+            if job.choice.strategy == FULL:
+                jobs.remove(job)
+                refused.append((job.view, job.unit.name, "cost", job.choice.reason))
+            else:
+                requests.merge(own)
+        if not jobs:
+            return refused
         spark = self.context.spark()
         datasets = Datasets(self.context.spark, self.context.layout.scratch(self.plan.epoch), f"{self.context.name}_{self.plan.epoch}_{tag}", inputs)
         datasets.load(requests)
-        refused: list[tuple[str, str, str, str]] = []
 
         def run(job: _Job) -> None:
             try:
@@ -266,11 +286,20 @@ class Apply:
 
     def _run_full(self, view: str, unit: str, code: str, reason: str) -> None:
         try:
-            self._done(
-                FullBuild(self.context, self.plan, self.manifest, self.outcomes, self.snapshots).run(view, unit, code, reason, self._full_cursors(view, unit))
-            )
+            warning = self._warning(view, unit) if code in ("first_build", "definition_changed") else ""
+            build = FullBuild(self.context, self.plan, self.manifest, self.outcomes, self.snapshots)
+            self._done(replace(build.run(view, unit, code, reason, self._full_cursors(view, unit)), warning=warning))
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             self._failed(unit, view, FULL, error)
+
+    def _warning(self, view: str, unit: str) -> str:
+        if unit not in self._units:
+            return ""
+        rows = {r: self._state(r).rows if r not in self.snapshots else self._rows(r) for r in self._reads(view, unit)}
+        warning = "; ".join(wide_products(self._units[unit], rows))
+        if warning:
+            _log.warning("view %s: %s", view, warning)
+        return warning
 
     def _full_cursors(self, view: str, unit: str) -> dict[str, Cursor]:
         return {r: self._cursor(r) for r in self._reads(view, unit)}

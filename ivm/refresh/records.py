@@ -85,6 +85,7 @@ class Outcome:
     cost_incremental: int = 0
     cost_full: int = 0
     error: str = ""
+    warning: str = ""
 
 
 def to_json(record: Any) -> str:

@@ -35,6 +35,8 @@ class ViewReport:
     rows_out: int = 0
     seconds: float = 0.0
     error: str = ""
+    #: What makes the view costly to keep, if anything does.
+    warning: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ def view_reports(context: Context, plan: EpochPlan | None, outcomes: dict[str, O
             top.rows_out,
             round(sum(o.seconds for o in mine), 3),
             failed.error if failed else "",
+            "; ".join(o.warning for o in mine if o.warning),
         )
     return reports
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ivm.sql.blocks import Block, Inline, Scope, conjuncts, rewritten, select_of, set_from, sql_of, value_of
+from ivm.sql.blocks import Block, Inline, Scope, conjuncts, queries, rewritten, select_of, set_from, sql_of, value_of
 from ivm.sql.dialect import is_aggregate
 from ivm.sql.support import UnsupportedError
 
@@ -111,7 +111,9 @@ class Subqueries:
 
     def _one_block(self, query: exp.Expression, ctes: Ctes) -> Block:
         blocks = self.compiler.query(query, ctes)
-        if len(blocks) > 1:
+        # Stored, an inner query with dependents of its own is maintained by its own rows, not by all that the outer ones meet.
+        nested = any(True for p in (*blocks[0].preds, *(e for _, e in blocks[0].outs)) for _ in queries(p))
+        if len(blocks) > 1 or nested or any(i.side for i in blocks[0].items):
             blocks = self.compiler.units.stored(blocks, self.compiler.taken)
         return blocks[0].renamed(self.compiler.taken)
 

@@ -38,3 +38,19 @@ def test_what_is_not_deterministic_is_refreshed_in_full(lake):
     report = pipe.refresh()
     assert {v.strategy for v in report.views.values()} == {"full"}
     assert {c.program.refusals[0].code for c in pipe.context.compiled.values()} == {"nondeterministic"}
+
+
+def test_functions_of_the_users_own(lake, spark):
+    tables(lake)
+    spark.udf.register("ivm_plus_one", lambda x: None if x is None else x + 1, "int")
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION ivm_twice(x INT) RETURNS INT RETURN x * 2")
+    views = {
+        "python_function": "SELECT k, ivm_plus_one(x) AS y FROM a",
+        "python_in_sum": "SELECT k, sum(ivm_plus_one(x)) AS y FROM a GROUP BY k",
+        "sql_function": "SELECT k, ivm_twice(x) AS y FROM a WHERE ivm_twice(k) > 2",
+    }
+    pipe = lake.pipeline(views, mode="incremental")
+    assert lake.differences(pipe) == {}
+    for _ in range(2):
+        lake.change("a")
+        assert lake.differences(pipe) == {}
