@@ -230,8 +230,8 @@ class Apply:
         if unit.reduce is None:
             batch = self._batch(self._collect(linear_delta(unit, job.walked, datasets)), job.state)
         elif unit.reduce.linear:
-            trace = self._accumulators(job)
-            result = self._collect(accumulated_delta(unit, job.walked, datasets, trace))
+            trace, large = self._accumulators(job)
+            result = self._collect(accumulated_delta(unit, job.walked, datasets, trace, large))
             append_batch(
                 self.context.layout.accumulator_trace(unit.name, job.state.generation),
                 _accumulator_batch(unit, result),
@@ -271,18 +271,18 @@ class Apply:
         named = rows.rename_columns([*schema.names, WEIGHT])
         return named.cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
 
-    def _accumulators(self, job: _Job) -> str:
-        """The accumulator trace before this epoch: small ones are handed over as Parquet, large ones scanned by Spark."""
+    def _accumulators(self, job: _Job) -> tuple[str, bool]:
+        """The accumulator trace before this epoch, and whether it is large: small ones are handed over as Parquet, large ones scanned by Spark."""
         path = self.context.layout.accumulator_trace(job.unit.name, job.state.generation)
         delta = native.table(path)
         before = f"__ivm_epoch < {self.plan.epoch}"
         assert job.unit.reduce is not None
         columns = accumulator_columns(job.unit.reduce)
         if native.rows(delta) > 10 * NATIVE_WHOLE_ROWS:
-            return f"(SELECT * FROM delta.{ident(path)} WHERE {before})"
+            return f"(SELECT * FROM delta.{ident(path)} WHERE {before})", True
         name = f"__ivm_{self.context.name}_{self.plan.epoch}_{job.unit.name}_accumulators"
         register(self.context.spark(), name, native.read(delta, [c.name for c in columns], before), columns, self.context.layout.scratch(self.plan.epoch))
-        return ident(name)
+        return ident(name), False
 
     def _run_full(self, view: str, unit: str, code: str, reason: str) -> None:
         try:

@@ -173,11 +173,12 @@ def final_rows(unit: Unit, groups: str) -> str:
     return post_sql(unit.post, f"SELECT {', '.join([*keys, *_finals(unit, '', None)])}\nFROM ({groups}) AS `__ivm_groups`")
 
 
-def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str) -> str:
+def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, large: bool = False) -> str:
     """One row an affected group: keys, `d_`-prefixed accumulator deltas, and the old and new output row.
 
     Old and new outputs are columns `__ivm_old_<i>` and `__ivm_new_<i>` behind a flag `__ivm_old`, `__ivm_new` that
     says whether the row exists; `__ivm_same` says that nothing changed. Groups whose deltas are all zero are left out.
+    Of a `large` trace only the affected groups' rows are summed.
     """
     assert unit.reduce is not None
     assert unit.post is not None
@@ -188,10 +189,11 @@ def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str) -> s
     olds = [f"COALESCE(o.{ident(n)}, 0) AS {ident('o_' + n)}" for n in names]
     group_keys = [f"d.{ident(k)} AS {ident(k)}" for k in keys]
     changed = " OR ".join(f"d.{ident(n)} <> 0" for n in names)
-    groups = (
-        f"SELECT {', '.join([*group_keys, *deltas, *olds])}\nFROM ({accumulate(unit, branch_deltas(walked, reads), True)}) AS d\n"
-        f"LEFT JOIN ({accumulated(unit, trace)}) AS o ON {on}\nWHERE {changed}"
-    )
+    changes = accumulate(unit, branch_deltas(walked, reads), True)
+    if large and keys:
+        met = " AND ".join(f"t.{ident(k)} <=> a.{ident(k)}" for k in keys)
+        trace = f"(SELECT t.*\nFROM {trace} AS t\nLEFT SEMI JOIN ({changes}) AS a ON {met})"
+    groups = f"SELECT {', '.join([*group_keys, *deltas, *olds])}\nFROM ({changes}) AS d\nLEFT JOIN ({accumulated(unit, trace)}) AS o ON {on}\nWHERE {changed}"
     carried = [*keys, *("d_" + n for n in names), *("o_" + n for n in names)]
     rows = _with_outputs(unit, unit.post, groups, carried, OLD, _finals(unit, "o_", None), f"{ident('o_' + COUNT)} > 0")
     carried += [OLD, *(f"{OLD}_{i}" for i in range(len(unit.columns)))]

@@ -133,7 +133,8 @@ def delta_of(unit, lake) -> Counter:
             delta[tuple(row)] += weight
     elif unit.reduce.linear:
         lake.connection.execute("CREATE OR REPLACE TABLE trace AS " + _duck(accumulate(unit, core_sql(unit.core, lambda leaf: f"{leaf.relation}_old"), False)))
-        result = lake.connection.execute(_duck(accumulated_delta(unit, walked, lake, "trace"))).fetchall()
+        # The telescoping lake also stands for large traces, of which only the affected groups are read.
+        result = lake.connection.execute(_duck(accumulated_delta(unit, walked, lake, "trace", large=lake.telescoping))).fetchall()
         names = [d[0] for d in lake.connection.description]
         for values in result:
             row = dict(zip(names, values, strict=True))
