@@ -150,14 +150,20 @@ def consolidate(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Sum the weights of equal rows, drop zeros, repeat the rest so that every weight is +1 or -1."""
     if rows_.num_rows == 0:
         return rows_
-    if any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
-        return _consolidate_nested(rows_, columns)
-    summed = rows_.group_by(list(columns), use_threads=False).aggregate([(WEIGHT, "sum")]) if columns else None
-    if summed is None:
+    if not columns:
         total = pc.sum(rows_[WEIGHT]).as_py()
         return pa.table({WEIGHT: pa.array([1 if total > 0 else -1] * abs(total), pa.int32())})
-    weights = summed[WEIGHT + "_sum"].to_numpy()
-    return _repeated(summed.select(list(columns)), weights)
+    summed = sum_weights(rows_, columns)
+    return _repeated(summed.select(list(columns)), summed[WEIGHT].to_numpy())
+
+
+def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Each row once with the sum of its weights, where that is not zero."""
+    if rows_.num_rows and any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
+        summed = _sum_nested(rows_, columns)
+    else:
+        summed = rows_.group_by(list(columns), use_threads=False).aggregate([(WEIGHT, "sum")]).rename_columns([*columns, WEIGHT])
+    return summed.filter(pc.not_equal(summed[WEIGHT], 0))
 
 
 def _repeated(rows_: pa.Table, weights: Any) -> pa.Table:
@@ -168,7 +174,7 @@ def _repeated(rows_: pa.Table, weights: Any) -> pa.Table:
     return taken.append_column(WEIGHT, pa.array(signs, pa.int32()))
 
 
-def _consolidate_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
+def _sum_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Arrow can't group nested values: count by their Python form (a delta's rows, not a table's)."""
     import numpy as np
 
@@ -177,7 +183,7 @@ def _consolidate_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     for i, row in enumerate(rows_.to_pylist()):
         weight = row.pop(WEIGHT)
         weights[places.setdefault(repr(sorted(row.items())), i)] += weight
-    return _repeated(rows_.select(list(columns)), weights)
+    return rows_.select(list(columns)).append_column(WEIGHT, pa.array(weights, pa.int64()))
 
 
 def last_txn(path: str, app: str) -> int | None:

@@ -425,7 +425,7 @@ def _accumulator_batch(unit: Unit, result: pa.Table) -> pa.Table:
 
 
 def _row_changes(unit: Unit, result: pa.Table) -> pa.Table:
-    """-1 for each old row, +1 for each new one, where they differ."""
+    """-1 for each old row, +1 for each new one, where they differ; groups that look alike are added up."""
     import pyarrow.compute as pc
 
     changed = result.filter(pc.invert(pc.fill_null(result["__ivm_same"], False)))
@@ -434,4 +434,4 @@ def _row_changes(unit: Unit, result: pa.Table) -> pa.Table:
         rows = changed.filter(changed[side])
         columns = [rows[f"{side}_{i}"] for i in range(len(unit.columns))]
         parts.append(pa.table([*columns, pa.array([weight] * rows.num_rows, pa.int64())], names=[*(c.name for c in unit.columns), WEIGHT]))
-    return pa.concat_tables(parts)
+    return native.sum_weights(pa.concat_tables(parts), [c.name for c in unit.columns])

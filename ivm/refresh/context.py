@@ -56,7 +56,8 @@ class Context:
         """Compile a view and the views it reads, over the sources they read."""
         order = in_order(self.views, [name])
         tables = {t.lower() for v in order for t, *_ in relation_tables(v.sql)}
-        self._compile(order, self.snapshots(tables))
+        known = tables <= {*self.sources, *self.views}
+        self._compile(order, self.snapshots(tables if known else None))
 
     def compile(self, snapshots: dict[str, Snapshot]) -> dict[str, Compiled]:
         """All views compiled, in dependency order; views can be read by later ones."""

@@ -42,7 +42,7 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     tree = query_tree(sql)
     volatile = _volatile(tree)
     if volatile:
-        return Program(view, columns, reads, refusals=(refusal("nondeterministic", f"{volatile}()"),), deterministic=False)
+        return Program(view, columns, reads, refusals=(refusal("nondeterministic", volatile),), deterministic=False)
     try:
         check_round_trip(sql, tree, relations, analyzer)
         compiler = Compiler(view, relations, analyzer)
@@ -70,10 +70,12 @@ def _check_storable(columns: tuple[Column, ...]) -> None:
 
 
 def _volatile(tree: exp.Expression) -> str | None:
+    if tree.find(exp.TableSample):
+        return "TABLESAMPLE"
     for func in tree.find_all(exp.Func):
         name = function_name(func)
         if name in VOLATILE or (name in ("unix_timestamp", "to_unix_timestamp", "unix_seconds") and not list(func.iter_expressions())):
-            return str(name)
+            return f"{name}()"
     return None
 
 

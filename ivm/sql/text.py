@@ -15,7 +15,9 @@ from ivm.sql.dialect import IvmSpark
 
 @functools.lru_cache(maxsize=10_000)
 def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
-    """The tables a statement reads, as (name, start, end, has an alias) of each mention; CTEs left out.
+    """The tables a statement reads, as (name, start, end, takes no alias) of each mention; CTEs left out.
+
+    One with an alias of its own takes none, nor does one with TABLESAMPLE, which stands before the alias.
 
     Raises ViewError if it isn't exactly one query.
     """
@@ -26,7 +28,7 @@ def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
             continue
         start = min(p.meta["start"] for p in table.parts if "start" in p.meta)
         end = max(p.meta["end"] for p in table.parts if "end" in p.meta)
-        found.append((".".join(p.name for p in table.parts), start, end + 1, bool(table.alias)))
+        found.append((".".join(p.name for p in table.parts), start, end + 1, bool(table.alias) or table.args.get("sample") is not None))
     return tuple(sorted(found, key=lambda t: t[1]))
 
 

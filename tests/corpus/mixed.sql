@@ -1,5 +1,5 @@
 -- running_share: incremental
-WITH t AS (SELECT k, sum(p) AS s FROM a GROUP BY k) SELECT t.k, t.s / sum(t.s) OVER () AS share FROM t
+WITH t AS (SELECT k, sum(p) AS s FROM a GROUP BY k) SELECT t.k, try_divide(t.s, sum(t.s) OVER ()) AS share FROM t
 
 -- best_of_each: incremental
 SELECT b.n, q.x FROM b LEFT JOIN (SELECT k, x FROM a QUALIFY row_number() OVER (PARTITION BY k ORDER BY x DESC) = 1) q ON q.k = b.k

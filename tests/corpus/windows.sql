@@ -20,7 +20,7 @@ SELECT k, d, avg(p) OVER (PARTITION BY k ORDER BY d, x, p ROWS BETWEEN 1 PRECEDI
 SELECT k, x, count(*) OVER (PARTITION BY k ORDER BY x RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS n FROM a
 
 -- partition_total: incremental
-SELECT k, x, sum(x) OVER (PARTITION BY k) AS t, x / sum(x) OVER (PARTITION BY k) AS share FROM a
+SELECT k, x, sum(x) OVER (PARTITION BY k) AS t, try_divide(x, sum(x) OVER (PARTITION BY k)) AS share FROM a
 
 -- two_partitions: incremental
 SELECT k, s, count(*) OVER (PARTITION BY k) AS nk, count(*) OVER (PARTITION BY k, s) AS nks FROM a
