@@ -156,7 +156,7 @@ def _duck(sql: str) -> str:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, derandomize="IVM_EXAMPLES" not in os.environ, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=states)
 def test_delta_is_new_minus_old(view, data, analyzer, lakes):
     program = parse_view("v", VIEWS[view], dict(RELATIONS), analyzer)
