@@ -44,6 +44,8 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     if volatile:
         return Program(view, columns, reads, refusals=(refusal("nondeterministic", volatile),), deterministic=False)
     try:
+        if any(w.args.get("recursive") for w in tree.find_all(exp.With)):
+            raise UnsupportedError("recursion")
         check_round_trip(sql, tree, relations, analyzer)
         compiler = Compiler(view, relations, analyzer)
         units = compiler.program(_qualified(tree, relations), columns)
