@@ -1,0 +1,152 @@
+"""The clauses of one SELECT in the compiler's terms: select list, GROUP BY, ORDER BY, LIMIT, WINDOW, USING (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from ivm.sql.blocks import Scope, conjuncts, sql_of, substituted
+from ivm.sql.reduce import has_calls
+from ivm.sql.support import UnsupportedError
+
+
+def only(node: exp.Expression, allowed: set[str], what: str) -> None:
+    """Refuse a node that carries a clause the compiler doesn't look at: nothing is ignored in silence."""
+    for key, value in node.args.items():
+        if key not in allowed and value not in (None, False, []):
+            raise UnsupportedError("clause", f"{what} with {key.strip('_').upper()}")
+
+
+def has_windows(node: exp.Expression) -> bool:
+    """Whether an expression has window functions of its own (not in a subquery)."""
+    if isinstance(node, exp.Window):
+        return True
+    return any(has_windows(c) for c in node.iter_expressions() if not isinstance(c, exp.Query))
+
+
+def with_windows(node: exp.Select) -> exp.Select:
+    """Put the definitions of WINDOW w AS (...) where OVER w names them."""
+    named = {w.this.name.lower(): w for w in node.args.get("windows") or []}
+    if not named:
+        return node
+    node = node.copy()
+    node.set("windows", None)
+    for window in node.find_all(exp.Window):
+        spec = named.get(str(window.args.get("alias") or "").lower())
+        if spec is not None:
+            window.set("alias", None)
+            for key in ("partition_by", "order", "spec"):
+                value = spec.args.get(key)
+                if value:
+                    window.set(key, [v.copy() for v in value] if isinstance(value, list) else value.copy())
+    return node
+
+
+def without_using(node: exp.Select) -> exp.Select:
+    """COALESCE(a.k, b.k), which USING becomes, is a.k where b is joined to a by a.k = b.k and a isn't padded."""
+    joins = node.args.get("joins") or []
+    if any(j.side in ("RIGHT", "FULL") for j in joins):
+        return node
+    equal = set()
+    for join in joins:
+        for part in conjuncts(join.args.get("on")):
+            if isinstance(part, exp.EQ):
+                equal |= {(sql_of(part.left), sql_of(part.right)), (sql_of(part.right), sql_of(part.left))}
+
+    def plain(n: exp.Expression) -> exp.Expression:
+        if isinstance(n, exp.Coalesce) and len(n.expressions) == 1 and (sql_of(n.this), sql_of(n.expressions[0])) in equal:
+            return n.this.copy()
+        return n
+
+    return node.transform(plain) if equal else node  # type: ignore[return-value]
+
+
+def select_list(node: exp.Select, scope: Scope) -> list[tuple[str, exp.Expression]]:
+    selected: list[tuple[str, exp.Expression]] = []
+    for e in node.expressions:
+        if isinstance(e, exp.Star):
+            selected += [(c, exp.column(c, table=t)) for t, c in scope]
+        else:
+            selected.append((e.alias_or_name, e if isinstance(e, exp.Aliases) else e.unalias()))
+    return selected
+
+
+def sort_columns(node: exp.Expression, selected: list[tuple[str, exp.Expression]]) -> tuple[list[exp.Ordered], list[tuple[str, exp.Expression]]]:
+    """ORDER BY in terms of output columns; keys that are not selected are added as hidden ones."""
+    order = node.args.get("order") or node.args.get("sort")
+    extended = list(selected)
+    result = []
+    for ordered in order.expressions if order is not None else []:
+        key = ordered.this if isinstance(ordered, exp.Ordered) else ordered
+        name = next((n for n, e in extended if sql_of(e) == sql_of(key)), None)
+        if name is None and isinstance(key, exp.Column) and not key.table:
+            name = next((n for n, _ in selected if n.lower() == key.name.lower()), None)
+        if name is None:
+            by_name = {("", n.lower()): e for n, e in selected}
+            name = f"__ivm_sort_{len(extended)}"
+            extended.append((name, substituted(key, by_name)))
+        fresh_ordered = ordered.copy() if isinstance(ordered, exp.Ordered) else exp.Ordered(this=key.copy())
+        fresh_ordered.set("this", exp.column(exp.to_identifier(name, quoted=True)))
+        result.append(fresh_ordered)
+    return result, extended
+
+
+def row_count(node: exp.Expression | None) -> int:
+    """The number of a LIMIT or OFFSET; -1 where there is none."""
+    if node is None:
+        return -1
+    value = node.expression
+    if not isinstance(value, exp.Literal) or value.is_string:
+        raise UnsupportedError("clause", f"{node.sql(dialect='spark').strip()}, which is not a plain number,")
+    return int(value.name)
+
+
+def group_keys(group: exp.Group | None, selected: list[tuple[str, exp.Expression]]) -> tuple[list[exp.Expression], list[tuple[int, ...]] | None]:
+    """The grouping expressions and, for ROLLUP and its kin, the grouping sets as positions in them."""
+    if group is None:
+        return [], None
+    only(group, {"expressions", "rollup", "cube", "grouping_sets", "all"}, "GROUP BY")
+    if group.args.get("all"):
+        return [e for _, e in selected if not has_calls(e) and not has_windows(e)], None
+    keys: list[exp.Expression] = []
+    texts: list[str] = []
+
+    def position(key: exp.Expression) -> int:
+        text = sql_of(key.unnest())
+        if text not in texts:
+            texts.append(text)
+            keys.append(key.unnest())
+        return texts.index(text)
+
+    def members(node: exp.Expression) -> tuple[int, ...]:
+        node = node.unnest()
+        return tuple(position(e) for e in (node.expressions if isinstance(node, exp.Tuple) else [node]))
+
+    def expanded(node: exp.Expression, listed: Iterable[exp.Expression]) -> list[tuple[int, ...]]:
+        parts = [members(e) for e in listed]
+        if isinstance(node, exp.Rollup):
+            return [sum(parts[:n], ()) for n in range(len(parts), -1, -1)]
+        if isinstance(node, exp.Cube):
+            return [sum((p for i, p in enumerate(parts) if mask >> i & 1), ()) for mask in range(2 ** len(parts))]
+        return [s for e in listed for s in (expanded(e, e.expressions) if isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) else [members(e)])]
+
+    plain: list[exp.Expression] = []
+    product: list[tuple[int, ...]] = [()]
+    special = False
+    for e in group.expressions:
+        if isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets):
+            special = True
+            product = [a + b for a in product for b in expanded(e, e.expressions)]
+        else:
+            plain.append(e)
+            own = (position(e),)
+            product = [a + own for a in product]
+    for e in [x for name in ("rollup", "cube", "grouping_sets") for x in group.args.get(name) or []]:
+        # `GROUP BY a, b WITH ROLLUP` and `GROUP BY a, b GROUPING SETS (...)`: the listed keys are what the sets are made of.
+        special = True
+        product = expanded(e, e.expressions or plain)
+    if not special:
+        # Repeated keys don't matter, but their spelling in the select list may.
+        return list(group.expressions), None
+    return keys, [tuple(sorted(set(s))) for s in product]
