@@ -1,0 +1,1 @@
+"""Z-sets: bags whose rows have weights from an Abelian group, and the operators of DBSP and differential dataflow on them."""
