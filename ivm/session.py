@@ -10,12 +10,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ivm.errors import ConfigError, ViewError
+from ivm.names import ident
 from ivm.plan.nodes import Column
 
 if TYPE_CHECKING:
@@ -137,6 +138,9 @@ def error_text(error: Exception) -> str:
     return text.strip()
 
 
+_CTE_POLICY = "spark.sql.legacy.ctePrecedencePolicy"
+
+
 class SparkAnalyzer:
     """Answers `ivm.sql.analyzer.Analyzer` with Spark; nothing is executed."""
 
@@ -155,7 +159,31 @@ class SparkAnalyzer:
             raise ViewError(f"Spark refuses this SQL: {error_text(error)}") from error
 
     def same(self, one: str, other: str) -> bool:
-        return bool(self.spark.sql(one).sameSemantics(self.spark.sql(other)))
+        from pyspark.errors import PySparkException
+
+        if self.spark.sql(one).sameSemantics(self.spark.sql(other)):
+            return True
+        # Spark numbers each WITH anew, so that no two of them compare equal; by this policy it inlines them.
+        before = self.spark.conf.get(_CTE_POLICY)
+        self.spark.conf.set(_CTE_POLICY, "LEGACY")
+        try:
+            return bool(self.spark.sql(one).sameSemantics(self.spark.sql(other)))
+        except PySparkException:
+            return False
+        finally:
+            self.spark.conf.set(_CTE_POLICY, before or "CORRECTED")
+
+    def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
+        own = {str(r[0]).lower() for r in self.spark.sql("SHOW USER FUNCTIONS").collect()}
+        return frozenset(name for name in own & calls.keys() if self._aggregates(name, calls[name]))
+
+    def _aggregates(self, name: str, arguments: int) -> bool:
+        """Beside a bare column Spark asks for a GROUP BY where a function aggregates."""
+        try:
+            self.schema(f"SELECT one, {ident(name)}({', '.join(['NULL'] * arguments)}) FROM (SELECT 1 AS one)")
+        except ViewError as error:
+            return "GROUP_BY" in error.message
+        return False
 
     def scalar(self, expressions: Sequence[str], from_sql: str) -> str | None:
         # Sort keys must be deterministic scalars: Spark itself refuses aggregates, generators and rand() there.

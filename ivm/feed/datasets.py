@@ -18,7 +18,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from ivm.lake import native
-from ivm.lake.keys import distinct, filtered, matching, wide
+from ivm.lake.keys import distinct, ends, filtered, matching, wide, within
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf
 from ivm.rewrite.delta_join import State
@@ -54,6 +54,19 @@ class Input:
     since: int | None = None
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Rows to read: those whose columns are among the keys, or with `between` lie between two ends."""
+
+    columns: tuple[str, ...]
+    keys: pa.Table
+    between: bool = False
+
+    def of(self, rows: pa.Table) -> pa.Array:
+        """Which of these rows are wanted."""
+        return (within if self.between else matching)(rows, self.columns, self.keys)
+
+
 class Datasets:
     """Implements `ivm.rewrite.statements.Reads` over materialized Parquet."""
 
@@ -64,7 +77,7 @@ class Datasets:
         self._inputs = inputs
         self._slices: dict[str, pa.Table] = {}
         self._keys_of: dict[Match, pa.Table] = {}
-        self._matched: dict[str, list[tuple[tuple[str, ...], pa.Table]]] = {}
+        self._matched: dict[str, list[Wanted]] = {}
         self._whole: set[str] = set()
         self._registered: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -92,33 +105,41 @@ class Datasets:
         """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
         source = self._inputs[relation]
         wanted: dict[tuple[str, ...], list[pa.Table]] = {}
+        merged = []
         for match in sorted(matches, key=repr):
             keys = self._keys(match)
-            if keys.num_rows:
+            if keys.num_rows and match.between:
+                merged.append(Wanted(match.columns, keys, between=True))
+            elif keys.num_rows:
                 wanted.setdefault(match.columns, []).append(keys)
-        merged = [(mine, distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables]))) for mine, tables in wanted.items()]
+        for mine, tables in wanted.items():
+            merged.append(Wanted(mine, distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables]))))
         found = self._slices.setdefault(relation, source.schema.empty_table())
         if not merged:
             return
         columns = [c.name for c in source.columns]
         if source.native:
             folder = self._scratch / f"{self._tag}_{relation}_{level}"
-            rows = native.read_matching(native.table(source.path, source.version), columns, merged, folder)
+            rows = native.read_matching(native.table(source.path, source.version), columns, [(w.columns, w.keys, w.between) for w in merged], folder)
         else:
             rows = self._slice_by_spark(source, level, columns, merged)
-        for mine, keys in self._matched.get(relation, []):
-            rows = rows.filter(pc.invert(matching(rows, mine, keys)))
+        for earlier in self._matched.get(relation, []):
+            rows = rows.filter(pc.invert(earlier.of(rows)))
         self._matched.setdefault(relation, []).extend(merged)
         self._slices[relation] = pa.concat_tables([found, rows.cast(source.schema)])
         self.rows_read += rows.num_rows
 
-    def _slice_by_spark(self, source: Input, level: int, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table]]) -> pa.Table:
+    def _slice_by_spark(self, source: Input, level: int, columns: Sequence[str], merged: Sequence[Wanted]) -> pa.Table:
         spark = self._spark()
         conditions = []
-        for i, (mine, wanted) in enumerate(keys):
+        for i, wanted in enumerate(merged):
+            if wanted.between:
+                low, high = wanted.keys.column(0).to_pylist()
+                conditions.append(f"CAST(t.{ident(wanted.columns[0])} AS double) BETWEEN {low!r}D AND {high!r}D")
+                continue
             name = f"__ivm_{self._tag}_{source.relation}_{level}_keys_{i}"
-            spark.createDataFrame(wanted).createOrReplaceTempView(name)
-            on = " AND ".join(f"k.{ident(k)} <=> t.{ident(m)}" for m, k in zip(mine, wanted.column_names, strict=True))
+            spark.createDataFrame(wanted.keys).createOrReplaceTempView(name)
+            on = " AND ".join(f"k.{ident(k)} <=> t.{ident(m)}" for m, k in zip(wanted.columns, wanted.keys.column_names, strict=True))
             conditions.append(f"EXISTS (SELECT 1 FROM {ident(name)} AS k WHERE {on})")
         sql = f"SELECT {columns_sql(columns, 't')} FROM {table_ref(source.path, source.version)} AS t WHERE {' OR '.join(conditions)}"
         path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
@@ -136,7 +157,10 @@ class Datasets:
             if provider.level != DELTA and provider.relation in self._slices:
                 parts.append(self._provided(self._slices[provider.relation], provider))
             keys = pa.concat_tables(parts) if parts else pa.table({})
-            self._keys_of[match] = distinct(keys if match.nulls else keys.drop_null()) if parts else keys
+            if match.between:
+                self._keys_of[match] = ends(keys)
+            else:
+                self._keys_of[match] = distinct(keys if match.nulls else keys.drop_null()) if parts else keys
         return self._keys_of[match]
 
     def _provided(self, rows: pa.Table, provider: Provider) -> pa.Table:
@@ -144,7 +168,7 @@ class Datasets:
         rows = filtered(rows, provider.filters)
         if provider.via is not None and rows.num_rows:
             keys = self._keys(provider.via)
-            rows = rows.filter(matching(rows, provider.via.columns, keys)) if keys.num_rows else rows.slice(0, 0)
+            rows = rows.filter(Wanted(provider.via.columns, keys, provider.via.between).of(rows)) if keys.num_rows else rows.slice(0, 0)
         return wide(rows.select(list(provider.columns)).rename_columns([f"k{i}" for i in range(len(provider.columns))]))
 
     # -- registration -----------------------------------------------------------------------------

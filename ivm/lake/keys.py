@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 
 from ivm.plan.nodes import Filter
 
+#: Relative width by which the ends of a range are moved outwards.
+_MARGIN = 1e-9
+
 
 def distinct(keys: pa.Table) -> pa.Table:
     """Each row once."""
@@ -38,6 +41,24 @@ def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array
     numbered = mine.append_column("__ivm_row", pa.array(range(rows.num_rows), pa.int64()))
     found = numbered.join(distinct(keys), mine.column_names, join_type="left semi", use_threads=False)["__ivm_row"]
     return pc.is_in(numbered["__ivm_row"], found.combine_chunks())
+
+
+def ends(values: pa.Table) -> pa.Table:
+    """The least and the greatest of a table's one numeric column as doubles, a little further apart than they are.
+
+    The margin covers what casts of decimals and large integers to doubles lose.
+    """
+    column = values.column(0).cast(pa.float64())
+    found = pc.min_max(column).as_py()
+    low, high = found["min"], found["max"]
+    return pa.table({"k0": pa.array([low - abs(low) * _MARGIN, high + abs(high) * _MARGIN], pa.float64())})
+
+
+def within(rows: pa.Table, columns: Sequence[str], limits: pa.Table) -> pa.Array:
+    """Whether each row's column lies between two `ends`."""
+    values = rows.column(columns[0]).cast(pa.float64())
+    low, high = limits.column(0).to_pylist()
+    return pc.fill_null(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)), False)
 
 
 def filtered(rows: pa.Table, filters: Sequence[Filter]) -> pa.Table:

@@ -102,14 +102,18 @@ def read(delta: DeltaTable, columns: Sequence[str] | None = None, where: str = "
     return query(f"SELECT {selected} FROM t{' WHERE ' + where if where else ''}", {"t": delta})
 
 
-def read_matching(delta: DeltaTable, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table]], scratch: Path) -> pa.Table:
-    """Rows that match any of `keys`: pairs of the table's columns and a table of their wanted values. One scan.
+def read_matching(delta: DeltaTable, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path) -> pa.Table:
+    """Rows that match any of `keys`: the table's columns, a table of their wanted values, whether these are two ends. One scan.
 
-    A NULL among the wanted values matches NULL.
+    A NULL among the wanted values matches NULL; between two ends (doubles) lies what isn't less or greater.
     """
     tables = {"t": delta}
     conditions = []
-    for i, (mine, wanted) in enumerate(keys):
+    for i, (mine, wanted, between) in enumerate(keys):
+        if between:
+            low, high = wanted.column(0).to_pylist()
+            conditions.append(f"CAST(t.{native_ident(mine[0])} AS DOUBLE) BETWEEN {low!r} AND {high!r}")
+            continue
         path = scratch / f"keys_{i}"
         write_deltalake(str(path), wanted, mode="overwrite")
         tables[f"k{i}"] = DeltaTable(str(path))

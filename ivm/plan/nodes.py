@@ -132,6 +132,18 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """A comparison of two bare numeric columns that is all a branch reads of `bounding`'s leaf, e.g. ``c.balance > a.average``.
+
+    When one row of that leaf changes, only rows of the `bounded` leaf between its old and its new value meet the
+    comparison otherwise than before; for all others what is added and what is taken away are equal.
+    """
+
+    bounding: tuple[str, str]
+    bounded: tuple[str, str]
+
+
+@dataclass(frozen=True)
 class Branch:
     leaves: tuple[Leaf, ...]
     predicates: tuple[Expr, ...]
@@ -141,6 +153,7 @@ class Branch:
     source: str = ""
     #: Output columns that are unique, where known.
     key: tuple[str, ...] = ()
+    bounds: tuple[Bound, ...] = ()
 
     def __post_init__(self) -> None:
         aliases = [leaf.alias for leaf in self.leaves]
@@ -202,16 +215,24 @@ class Reduce:
 
     `kind` group: GROUP BY keys with aggregate `calls`; the result has keys and calls.
     `kind` window: window functions `calls`, each partitioned by at least the keys; the result has all core columns and calls.
-    `kind` top: the first rows by `tail`, an ORDER BY with LIMIT and OFFSET; the result has all core columns.
+    `kind` top: the rows in `order` from `offset` up to `limit` of them (-1: none given); the result has all core columns.
     """
 
     keys: tuple[Column, ...]
     calls: tuple[Call, ...]
     kind: str = "group"
-    tail: str = ""
+    order: str = ""
+    limit: int = -1
+    offset: int = -1
 
     def __post_init__(self) -> None:
         _require(self.kind in ("group", "window", "top"), f"reduce kind {self.kind!r}")
+
+    @property
+    def tail(self) -> str:
+        """The clauses after FROM, "" but for `top`."""
+        limits = (f"\nLIMIT {self.limit}" if self.limit >= 0 else "") + (f"\nOFFSET {self.offset}" if self.offset > 0 else "")
+        return f"ORDER BY {self.order}{limits}" if self.kind == "top" else ""
 
     @property
     def linear(self) -> bool:

@@ -7,12 +7,14 @@ run in threads. Deltas go to traces under the epoch's number, full results to st
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.feed.datasets import NATIVE_WHOLE_ROWS, Datasets, Input, register
 from ivm.feed.deltas import TooLargeError, source_delta
@@ -29,6 +31,7 @@ from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.delta_join import State, Term, delta_terms
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import NEW, OLD, accumulated_delta, group_delta, linear_delta
+from ivm.rewrite.top import MARK, PLACE, from_stored, top_candidates
 from ivm.session import small_statements
 from ivm.trace.store import append_batch, read_batches
 
@@ -54,6 +57,8 @@ class _Job:
     walked: list[tuple[Term, dict[str, Reached]]]
     group_levels: tuple[dict[str, Reached], ...] = ()
     choice: Choice | None = None
+    #: Whether a LIMIT needs its whole input, since its stored rows were not enough.
+    whole: bool = False
 
 
 class Apply:
@@ -187,12 +192,12 @@ class Apply:
         refused: list[tuple[str, str, str, str]] = []
         for job in list(jobs):
             own = Requests()
-            facts = {r: self._facts(r) for r in (*job.unit.core.relations, job.unit.name)}
+            facts = {r: replace(self._facts(r), moved=_moved(inputs[r].delta)) for r in (*job.unit.core.relations, job.unit.name)}
             changed = frozenset(r for r in job.unit.core.relations if inputs[r].delta is not None)
             for branch in job.unit.core.branches:
                 for term in delta_terms(branch, changed):
                     job.walked.append((term, walk_term(term, facts, own)))
-            if job.unit.reduce and not job.unit.reduce.linear:
+            if job.unit.reduce and not job.unit.reduce.linear and (job.whole or not from_stored(job.unit)):
                 job.group_levels, _ = walk_groups(job.unit, job.walked, facts, own)
             job.choice = self._choice(job, own)
             if job.choice.strategy == FULL:
@@ -205,10 +210,15 @@ class Apply:
         spark = self.context.spark()
         datasets = Datasets(self.context.spark, self.context.layout.scratch(self.plan.epoch), f"{self.context.name}_{self.plan.epoch}_{tag}", inputs)
         datasets.load(requests)
+        again: list[_Job] = []
 
         def run(job: _Job) -> None:
             try:
-                self._done(self._run_job(job, datasets))
+                outcome = self._run_job(job, datasets)
+                if outcome is None:
+                    again.append(_Job(job.unit, job.view, job.state, [], whole=True))
+                else:
+                    self._done(outcome)
             except TooLargeError as large:
                 refused.append((job.view, job.unit.name, "large_delta", str(large)))
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
@@ -220,11 +230,12 @@ class Apply:
         with small_statements(spark), ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(run, jobs))
         datasets.close()
-        return refused
+        return refused + self._run_incremental(f"{tag}_whole", again)
 
     # -- one unit ---------------------------------------------------------------------------------
 
-    def _run_job(self, job: _Job, datasets: Datasets) -> Outcome:
+    def _run_job(self, job: _Job, datasets: Datasets) -> Outcome | None:
+        """The unit's outcome, its batch appended; None where a LIMIT turns out to need its whole input."""
         started = time.perf_counter()
         unit, epoch = job.unit, self.plan.epoch
         if unit.reduce is None:
@@ -239,6 +250,13 @@ class Apply:
                 self.context.app(unit.name, f"accumulators/{job.state.generation}"),
             )
             batch = self._batch(_row_changes(unit, result), job.state)
+        elif from_stored(unit) and not job.whole:
+            stored = native.read(native.table(self.context.layout.table(unit.name, job.state.public), job.state.version), [c.name for c in unit.columns])
+            found = self._collect(top_candidates(unit, job.walked, datasets, datasets.stored(unit.name)))
+            rows = _top_changes(unit, stored, found)
+            if rows is None:
+                return None
+            batch = self._batch(rows, job.state)
         else:
             stored = datasets.stored(unit.name)
             batch = self._batch(self._collect(group_delta(unit, job.walked, job.group_levels, datasets, stored)), job.state)
@@ -417,6 +435,27 @@ def _by_cursors(jobs: Sequence[_Job]) -> list[list[_Job]]:
     return [members for _, members in groups]
 
 
+def _top_changes(unit: Unit, stored: pa.Table, found: pa.Table) -> pa.Table | None:
+    """The delta of a LIMIT from its stored rows and its candidates; None where these may not be enough."""
+    assert unit.reduce is not None
+    limit, columns = unit.reduce.limit, stored.column_names
+    candidates = found.filter(pc.equal(found[MARK], 0))
+    last = found.filter(pc.equal(found[MARK], 1))
+    before = last[PLACE][0].as_py() - 1 if last.num_rows else 0
+    if stored.num_rows >= limit and before < limit:
+        return None
+    new = candidates.sort_by(PLACE).select(columns).slice(0, limit)
+    signed = [t.append_column(WEIGHT, pa.array([w] * t.num_rows, pa.int64())) for t, w in ((new, 1), (stored.cast(new.schema), -1))]
+    return native.sum_weights(pa.concat_tables(signed), columns)
+
+
+def _moved(delta: pa.Table | None) -> bool:
+    """Whether a delta replaces one row by another, without NULLs: only then are its values the ends of a range."""
+    if delta is None or delta.num_rows != 2 or sorted(delta[WEIGHT].to_pylist()) != [-1, 1]:
+        return False
+    return not any(v is None or (isinstance(v, float) and math.isnan(v)) for c in delta.columns for v in c.to_pylist())
+
+
 def _accumulator_batch(unit: Unit, result: pa.Table) -> pa.Table:
     assert unit.reduce is not None
     names = [a.name for a in accumulators(unit.reduce)] + [COUNT]
@@ -426,8 +465,6 @@ def _accumulator_batch(unit: Unit, result: pa.Table) -> pa.Table:
 
 def _row_changes(unit: Unit, result: pa.Table) -> pa.Table:
     """-1 for each old row, +1 for each new one, where they differ; groups that look alike are added up."""
-    import pyarrow.compute as pc
-
     changed = result.filter(pc.invert(pc.fill_null(result["__ivm_same"], False)))
     parts = []
     for side, weight in ((OLD, -1), (NEW, 1)):

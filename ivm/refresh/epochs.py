@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import StateError
@@ -38,7 +39,10 @@ class EpochLog:
     def __init__(self, path: str, pipeline: str) -> None:
         self.path = path
         self.pipeline = pipeline
-        self._events: tuple[int, list[Event]] = (-1, [])
+        self._delta: DeltaTable | None = None
+        self._files: frozenset[str] = frozenset()
+        self._events: list[Event] = []
+        self._manifests: dict[str, Manifest] = {}
         if not native.exists(path):
             return
         owner = native.table(path).metadata().name
@@ -46,14 +50,19 @@ class EpochLog:
             raise StateError(f"This root belongs to the pipeline {owner!r}, not to {pipeline!r}.", "Give the pipeline a root of its own.")
 
     def events(self) -> list[Event]:
-        """All events in order of epoch and time; read again only when the log has moved."""
+        """All events in order of epoch and time; of a log that has grown only the new files are read."""
         if not native.exists(self.path):
             return []
-        delta = DeltaTable(self.path)
-        if self._events[0] != delta.version():
-            rows = native.read(delta).sort_by([("epoch", "ascending"), ("at", "ascending")]).to_pylist()
-            self._events = (delta.version(), [Event(**row) for row in rows])
-        return self._events[1]
+        self._delta = self._delta or DeltaTable(self.path)
+        self._delta.update_incremental()
+        files = frozenset(self._delta.file_uris())
+        if files != self._files:
+            grown = self._files < files and native.is_local(self.path)
+            rows = pads.dataset(sorted(files - self._files), format="parquet").to_table() if grown else native.read(self._delta)
+            known = self._events if grown else []
+            self._events = sorted([*known, *(Event(**row) for row in rows.to_pylist())], key=lambda e: (e.epoch, e.at))
+            self._files = files
+        return self._events
 
     def record(self, epoch: int, status: str, unit: str = "", detail: str = "") -> bool:
         """Append an event, once. Raises ConcurrentRefreshError if another process appends it at the same moment."""
@@ -69,7 +78,10 @@ class EpochLog:
         """The last committed manifest, or that of one epoch. Raises StateError where it was never committed."""
         committed = [e for e in self.events() if e.status == "committed" and epoch in (None, e.epoch)]
         if committed:
-            return from_json(Manifest, committed[-1].detail)
+            text = committed[-1].detail
+            if text not in self._manifests:
+                self._manifests = {text: from_json(Manifest, text)}
+            return self._manifests[text]
         if epoch is None:
             return Manifest()
         known = [e.epoch for e in self.events() if e.status == "committed"]

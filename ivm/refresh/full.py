@@ -20,6 +20,7 @@ from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
 from ivm.rewrite.statements import accumulate, consolidated, final_rows, repeated
+from ivm.sql.maps import has_map
 from ivm.sql.render import columns_sql, core_sql, unit_sql
 from ivm.sql.text import splice
 from ivm.trace.store import append_batch
@@ -140,7 +141,7 @@ class FullBuild:
         """The result less what is published, or None where the table must be replaced as a whole."""
         if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > COMPARE_ROWS:
             return None
-        if any("map<" in c.type or c.type == "variant" for c in columns):
+        if any(has_map(c.type) or "variant" in c.type for c in columns):
             return None
         names = [c.name for c in columns]
         path = self.context.layout.table(Path(staging).parent.name, before.public)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import types
 import typing
@@ -98,6 +99,11 @@ def from_json(kind: type[T], text: str) -> T:
     return typing.cast(T, _decode(kind, json.loads(text)))
 
 
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def _decode(kind: Any, value: Any) -> Any:
     origin = typing.get_origin(kind)
     if value is None:
@@ -105,7 +111,7 @@ def _decode(kind: Any, value: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _decode(next(a for a in typing.get_args(kind) if a is not type(None)), value)
     if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
+        hints = _hints(typing.cast(type, kind))
         known = {f.name for f in dataclasses.fields(kind)}
         return kind(**{k: _decode(hints[k], v) for k, v in value.items() if k in known})  # type: ignore[operator]
     if origin is tuple:

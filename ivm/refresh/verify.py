@@ -16,6 +16,8 @@ from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest
 from ivm.refresh.run import committed_or_raise
 from ivm.rewrite.statements import consolidated
+from ivm.sql.blocks import sql_of
+from ivm.sql.maps import sort_key
 from ivm.sql.render import unit_sql
 from ivm.sql.text import splice
 
@@ -103,6 +105,6 @@ def _comparable(column: Column) -> str:
     name = ident(column.name)
     if column.type in ("double", "float"):
         return f"CASE WHEN isnan({name}) THEN 'NaN' WHEN {name} = 0 THEN '0' ELSE format_string('%.{FLOAT_DIGITS - 1}e', CAST({name} AS double)) END"
-    if "map<" in column.type or "variant" in column.type:
-        return f"to_json({name}, map('sortKeys', 'true'))" if column.type.startswith("struct") else f"to_json(array_sort(map_entries({name})))"
-    return name
+    if "variant" in column.type:
+        return f"to_json({name})"
+    return sql_of(sort_key(column))

@@ -86,6 +86,11 @@ def compiler_fingerprint() -> str:
     return digest.hexdigest()[:12]
 
 
+@functools.lru_cache(maxsize=1024)
+def _program(text: str) -> Program:
+    return from_json(Program, text)
+
+
 def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Path) -> Compiled:
     """Compile a view over its relations, or read the kept program.
 
@@ -98,7 +103,7 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
     kept = cache / f"{view.name}-{definition}-{compiler_fingerprint()}.json"
     if kept.exists():
-        program = from_json(Program, kept.read_text())
+        program = _program(kept.read_text())
     else:
         try:
             program = parse_view(view.name.lower(), view.sql, relations, analyzer())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ivm.names import ident
 from ivm.plan.nodes import COUNT, WEIGHT, Call, Column, Reduce
-from ivm.sql.reduce import decimal_of
+from ivm.sql.calls import decimal_of
 
 
 @dataclass(frozen=True)

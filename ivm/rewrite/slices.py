@@ -44,12 +44,14 @@ class Provider:
 class Match:
     """Rows whose `columns` equal the provider's columns, position by position.
 
-    NULL equals nothing in a join; as a group key (`nulls`) it equals NULL.
+    NULL equals nothing in a join; as a group key (`nulls`) it equals NULL. With `between` the rows are meant whose one
+    column lies between the least and the greatest of the provider's values.
     """
 
     columns: tuple[str, ...]
     provider: Provider
     nulls: bool = False
+    between: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Facts:
     relation: Relation
     rows: int | None
     foreign_keys: tuple[tuple[tuple[str, ...], str], ...] = ()
+    #: Whether its delta is one row that was replaced by another.
+    moved: bool = False
 
 
 #: Below this many rows a relation is read whole: cheaper than collecting keys.
@@ -159,7 +163,12 @@ def _walk(branch: Branch, start: dict[str, Reached], facts: Mapping[str, Facts],
             # One of the outermost scope first: others may be reachable from it.
             alias = min((leaf.scope, i, leaf.alias) for i, leaf in enumerate(branch.leaves) if leaf.alias not in visited)[2]
             step = _Step((0, 0), alias)
-        if step.other:
+        if step.between:
+            provider = Provider(branch.leaf(step.other).relation, DELTA, (step.pairs[0][1],))
+            match = Match((step.pairs[0][0],), provider, between=True)
+            requests.add(branch.leaf(step.alias).relation, 1, match)
+            visited[step.alias] = Reached(1, match)
+        elif step.other:
             visited[step.alias] = _request(branch, step.other, visited[step.other], step.alias, step.pairs, step.nulls, requests)
         else:
             requests.whole.add(branch.leaf(step.alias).relation)
@@ -177,6 +186,7 @@ class _Step:
     other: str = ""
     pairs: tuple[tuple[str, str], ...] = ()
     nulls: bool = False
+    between: bool = False
 
 
 def _step(branch: Branch, alias: str, visited: dict[str, Reached], facts: Mapping[str, Facts]) -> _Step | None:
@@ -200,7 +210,16 @@ def _step(branch: Branch, alias: str, visited: dict[str, Reached], facts: Mappin
             rank = 3
         step = _Step((rank, reached.level), alias, other, tuple(pairs), nulls)
         best = step if best is None else min(best, step)
-    return best
+    return best or _bounded(branch, alias, visited, facts)
+
+
+def _bounded(branch: Branch, alias: str, visited: dict[str, Reached], facts: Mapping[str, Facts]) -> _Step | None:
+    """From a row that moved to the rows between its old and its new value, where nothing else is read of it."""
+    for bound in branch.bounds:
+        (other, column), (mine, compared) = bound.bounding, bound.bounded
+        if mine == alias and visited.get(other) == Reached(DELTA) and facts[branch.leaf(other).relation].moved:
+            return _Step((4, DELTA), alias, other, ((compared, column),), between=True)
+    return None
 
 
 def walk_groups(

@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from ivm.names import ident
-from ivm.plan.nodes import COUNT, IN_NEW, IN_OLD, WEIGHT, Branch, Core, Leaf, Post, Unit
+from ivm.plan.nodes import COUNT, IN_NEW, IN_OLD, WEIGHT, Branch, Column, Core, Leaf, Post, Unit
 from ivm.rewrite.accumulators import accumulators, result_sql
 from ivm.rewrite.delta_join import State, Term
 from ivm.rewrite.slices import DELTA, WHOLE, Reached
+from ivm.sql.blocks import sql_of
+from ivm.sql.maps import sort_key
 from ivm.sql.render import branch_sql, columns_sql, group_by, post_sql, reduce_sql
 
 OLD, NEW = "__ivm_old", "__ivm_new"
@@ -198,7 +200,8 @@ def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, larg
     rows = _with_outputs(unit, unit.post, groups, carried, OLD, _finals(unit, "o_", None), f"{ident('o_' + COUNT)} > 0")
     carried += [OLD, *(f"{OLD}_{i}" for i in range(len(unit.columns)))]
     rows = _with_outputs(unit, unit.post, rows, carried, NEW, _finals(unit, "o_", "d_"), f"({ident('o_' + COUNT)} + {ident('d_' + COUNT)}) > 0")
-    same = " AND ".join(f"{ident(f'{OLD}_{i}')} <=> {ident(f'{NEW}_{i}')}" for i in range(len(unit.columns)))
+    pairs = [(sort_key(Column(f"{OLD}_{i}", c.type)), sort_key(Column(f"{NEW}_{i}", c.type))) for i, c in enumerate(unit.columns)]
+    same = " AND ".join(f"{sql_of(a)} <=> {sql_of(b)}" for a, b in pairs)
     return f"SELECT *, {ident(OLD)} AND {ident(NEW)} AND {same} AS `__ivm_same`\nFROM ({rows}) AS `__ivm_both`"
 
 

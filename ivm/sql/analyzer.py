@@ -6,7 +6,7 @@ No statement given to an analyzer reads a table: leaves are typed NULL rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ivm.plan.nodes import Column
@@ -18,6 +18,9 @@ class Analyzer(Protocol):
 
     def same(self, one: str, other: str) -> bool:
         """Whether two statements mean the same to the engine."""
+
+    def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
+        """Which of these functions (name in lower case, number of arguments) are user-defined aggregates."""
 
     def scalar(self, expressions: Sequence[str], from_sql: str) -> str | None:
         """None if all are deterministic scalar expressions over `from_sql`, else the engine's complaint."""

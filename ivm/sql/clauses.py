@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from ivm.sql.blocks import Scope, conjuncts, sql_of, substituted
-from ivm.sql.reduce import has_calls
+from ivm.sql.calls import has_calls
 from ivm.sql.support import UnsupportedError
 
 
@@ -97,6 +97,8 @@ def row_count(node: exp.Expression | None) -> int:
     if node is None:
         return -1
     value = node.expression
+    if isinstance(value, exp.Var) and value.name.upper() == "ALL":
+        return -1
     if not isinstance(value, exp.Literal) or value.is_string:
         raise UnsupportedError("clause", f"{node.sql(dialect='spark').strip()}, which is not a plain number,")
     return int(value.name)

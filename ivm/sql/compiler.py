@@ -12,10 +12,11 @@ from sqlglot import exp
 from ivm.plan.nodes import Column, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, fresh, leaf_column, leaf_item, select_of, substituted, table_alias, union_of
+from ivm.sql.calls import has_calls
 from ivm.sql.clauses import group_keys, has_windows, only, row_count, select_list, sort_columns, with_windows, without_using
 from ivm.sql.dialect import GENERATORS, function_name
 from ivm.sql.pivots import pivoted
-from ivm.sql.reduce import Units, has_calls
+from ivm.sql.reduce import Units
 from ivm.sql.render import schema_leaf, unit_sql
 from ivm.sql.subqueries import Subqueries
 from ivm.sql.support import UnsupportedError
@@ -144,9 +145,9 @@ class Compiler:
         if not (node.args.get("limit") or node.args.get("offset")):
             return blocks
         if order is None:
+            visible = len(blocks[0].outs)
             order, known = sort_columns(node, [(n, exp.column(exp.to_identifier(n, quoted=True))) for n, _ in blocks[0].outs])
-            if len(known) != len(blocks[0].outs):
-                raise UnsupportedError("clause", "an ORDER BY of a set operation by an expression")
+            blocks = [b.with_outs([*b.outs, *((n, substituted(e, {("", m.lower()): v for m, v in b.outs})) for n, e in known[visible:])]) for b in blocks]
         counts = [row_count(node.args.get(c)) for c in ("limit", "offset")]
         return self.units.top(blocks, visible if visible is not None else len(blocks[0].outs), order, *counts)
 
@@ -285,10 +286,8 @@ class Compiler:
                 columns = names or [e.alias_or_name for e in inner.selects]
                 this = exp.Lateral(this=exp.Subquery(this=inner), alias=table_alias(name, names))
             else:
-                columns = names
-                if not columns:
-                    raise UnsupportedError("clause", f"{node.this.sql(dialect='spark')} without names for its columns")
                 function = substituted(node.this, values)
+                columns = names or self.units.generated_names(block, function)
                 this = exp.Lateral(this=_outer_variant(function) if node.args.get("outer") else function, alias=table_alias(name, columns))
             values_ = scope | {(alias, c.lower()): leaf_column(name, c) for c in columns}
             join = exp.Join(this=this, side="LEFT", on=exp.true()) if kind == "LEFT" else exp.Join(this=this, kind="CROSS")
@@ -322,7 +321,7 @@ class Compiler:
             return alias, options
         if isinstance(node, exp.Table):
             if isinstance(node.this, exp.Func):
-                raise UnsupportedError("clause", f"the table function {node.this.sql(dialect='spark')}")
+                return self._table_function(node)
             if len(node.parts) == 1 and node.name.lower() in ctes:
                 return alias, with_names(ctes[node.name.lower()], node)
             relation = self.units.relations.get(".".join(p.name for p in node.parts).lower())
@@ -339,6 +338,16 @@ class Compiler:
         if isinstance(node, exp.Values):
             return self._values(node)
         raise UnsupportedError("clause", f"{type(node).__name__} in FROM")
+
+    def _table_function(self, node: exp.Table) -> tuple[str, list[Block]]:
+        """range(5) and the like: a FROM item of constants."""
+        name = fresh(node.alias.lower() or "f", self.taken)
+        listed = node.args.get("alias")
+        names = [c.name for c in listed.args.get("columns") or []] if listed is not None else []
+        bare = exp.Table(this=node.this.copy())
+        names = names or [c.name for c in self.analyzer.schema(f"SELECT * FROM {bare.sql(dialect='spark')}")]
+        lateral = exp.Lateral(this=node.this.copy(), alias=table_alias(name, names))
+        return node.alias.lower(), [Block([exp.Join(this=lateral, kind="CROSS")], [], [(n, leaf_column(name, n)) for n in names])]
 
     def _nested_joins(self, node: exp.Expression, ctes: Ctes) -> tuple[Names, list[Block]]:
         """A join in parentheses: its items keep their own names."""
@@ -391,6 +400,8 @@ class Compiler:
                 result.append((name, e))
                 continue
             columns = [i.name for i in e.expressions] if isinstance(e, exp.Aliases) else [name]
+            if not isinstance(e, exp.Aliases) and function_name(function) not in ("explode", "explode_outer"):
+                columns = self.units.generated_names(blocks[0], substituted(function, scopes[0]))
             alias = f"__ivm_generated_{len(result)}"
             lateral = exp.Lateral(this=function, alias=table_alias(alias, columns))
             blocks, scopes = self._lateral(blocks, scopes, lateral, "CROSS", None, ctes, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.tokens import TokenType
 
 #: Functions that the compiler looks into.
 _KNOWN = ("COUNT", "SUM", "AVG", "MIN", "MAX", "COALESCE")
@@ -18,6 +19,10 @@ _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "OVERLAY", "TRIM", "SUBSTR
 
 class IvmSpark(Spark):  # type: ignore[misc]
     """The dialect the compiler parses with; it prints as Spark's, negations as people write them."""
+
+    class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
+        #: 'it''s' is one string, as in Spark 4.
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot's own way
 
     class Generator(Spark.Generator):  # type: ignore[misc]
         def not_sql(self, expression: exp.Not) -> str:
@@ -32,6 +37,8 @@ class IvmSpark(Spark):  # type: ignore[misc]
             return f"{operand} IS NOT {rest}" if word == "IS" else f"{operand} NOT {word} {rest}"
 
     class Parser(Spark.Parser):  # type: ignore[misc]
+        #: `GROUP BY window(d, '1 day')` calls a function; a WINDOW clause is found after the keys anyway.
+        QUERY_MODIFIER_TOKENS = Spark.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
         FUNCTIONS = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN}  # noqa: RUF012 - sqlglot's own way
         FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
         NO_PAREN_FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")}  # noqa: RUF012

@@ -8,11 +8,12 @@ that brings the leaf in, or the equality that IN implies. Outer joins' ON never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from ivm.plan.nodes import Branch, Edge, Expr, Filter, Leaf, Output, Relation, token
+from ivm.plan.nodes import Bound, Branch, Edge, Expr, Filter, Leaf, Output, Relation, token
 from ivm.sql.blocks import Block, conjuncts, queries, sql_of
 from ivm.sql.filters import Comparison, comparisons, typed
 from ivm.sql.keys import branch_key
@@ -47,7 +48,26 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
     edges = tuple(dict.fromkeys(found.edges))
     plain = all(isinstance(i.this, exp.Table) and not i.side for i in block.items)
     key = branch_key(block, outputs, edges, {a: s for a, (_, s) in found.leaves.items()}, relations)
-    return Branch(leaves, preds, outputs, edges, "" if plain else _from_sql(block), key)
+    bounds = tuple(_bounds(block, {leaf.alias: leaf for leaf in leaves if leaf.scope == 0}, relations))
+    return Branch(leaves, preds, outputs, edges, "" if plain else _from_sql(block), key, bounds)
+
+
+def _bounds(block: Block, leaves: dict[str, Leaf], relations: dict[str, Relation]) -> Iterator[Bound]:
+    """The comparisons that are all that the block reads of one of their sides."""
+    reads = Counter(c.table for tree in block.trees() for c in tree.find_all(exp.Column))
+    for pred in block.preds:
+        part = pred.unnest()
+        sides = [part.left.unnest(), part.right.unnest()] if isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE) else []
+        if not sides or not all(isinstance(s, exp.Column) and s.table in leaves for s in sides) or sides[0].table == sides[1].table:
+            continue
+        if all(_numeric(relations[leaves[s.table].relation].type_of(s.name)) for s in sides):
+            for one, other in (sides, reversed(sides)):
+                if reads[one.table] == 1:
+                    yield Bound((one.table, one.name), (other.table, other.name))
+
+
+def _numeric(type_: str) -> bool:
+    return type_ in (*_INTEGERS, "double", "float") or type_.startswith("decimal(")
 
 
 def _expr(node: exp.Expression, found: _Found) -> Expr:

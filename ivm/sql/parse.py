@@ -14,7 +14,7 @@ from ivm.errors import ViewError
 from ivm.plan.nodes import Column, PlanError, Program, Relation
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.compiler import Compiler
-from ivm.sql.dialect import IvmSpark, function_name
+from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
 from ivm.sql.render import typed_nulls
 from ivm.sql.round_trip import check_round_trip
 from ivm.sql.support import VOLATILE, UnsupportedError, refusal
@@ -47,6 +47,7 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
         if any(w.args.get("recursive") for w in tree.find_all(exp.With)):
             raise UnsupportedError("recursion")
         check_round_trip(sql, tree, relations, analyzer)
+        tree = _with_aggregates(tree.transform(_with_field_names), analyzer)
         compiler = Compiler(view, relations, analyzer)
         units = compiler.program(_qualified(tree, relations), columns)
     except UnsupportedError as unsupported:
@@ -79,6 +80,36 @@ def _volatile(tree: exp.Expression) -> str | None:
         if name in VOLATILE or (name in ("unix_timestamp", "to_unix_timestamp", "unix_seconds") and not list(func.iter_expressions())):
             return f"{name}()"
     return None
+
+
+def _with_field_names(node: exp.Expression) -> exp.Expression:
+    """struct(a, b + 1 AS c) as named_struct('a', a, 'c', b + 1): its fields are named after what they read, which we rename.
+
+    >>> _with_field_names(exp.Anonymous(this="STRUCT", expressions=[exp.column("a", "t"), exp.Literal.number(1)])).sql("spark")
+    "NAMED_STRUCT('a', t.a, 'col2', 1)"
+    """
+    if not isinstance(node, exp.Struct | exp.Anonymous) or (isinstance(node, exp.Anonymous) and node.name.lower() != "struct"):
+        return node
+    if any(isinstance(e, exp.Star) or e.find(exp.Star) for e in node.expressions):
+        return node
+    fields: list[exp.Expression] = []
+    for i, e in enumerate(node.expressions, 1):
+        name = e.alias if isinstance(e, exp.Alias) else e.name if isinstance(e, exp.Column | exp.Dot) else ""
+        fields += [exp.Literal.string(name or f"col{i}"), e.unalias().copy()]
+    return exp.Anonymous(this="NAMED_STRUCT", expressions=fields)
+
+
+def _with_aggregates(tree: exp.Expression, analyzer: Analyzer) -> exp.Expression:
+    """Mark the calls of user-defined aggregates, which only Spark knows from scalar functions."""
+    unknown = {f.name.lower(): len(f.expressions) for f in tree.find_all(exp.Anonymous) if f.name.lower() not in AGGREGATES}
+    found = analyzer.aggregates(unknown) if unknown else frozenset()
+
+    def marked(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Anonymous) and node.name.lower() in found and not isinstance(node.parent, exp.Dot):
+            return exp.AnonymousAggFunc(this=node.this, expressions=node.expressions)
+        return node
+
+    return tree.transform(marked) if found else tree
 
 
 def _qualified(tree: exp.Expression, relations: dict[str, Relation]) -> exp.Expression:

@@ -8,7 +8,7 @@ core is all that the reduce needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from sqlglot import exp
 
@@ -17,48 +17,21 @@ from ivm.plan.anchors import anchor
 from ivm.plan.nodes import Call, Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, fresh, leaf_column, leaf_item, rewritten, sql_of, substituted, table_alias
-from ivm.sql.dialect import function_name, is_aggregate
+from ivm.sql.calls import SET, call_spec, find_calls, grouping_calls, inner_column, key_names, typed_call
 from ivm.sql.freeze import to_branch, to_expr
 from ivm.sql.keys import core_key
+from ivm.sql.maps import canonical, check_comparable, decoded, encoded, has_map, sort_key
 from ivm.sql.render import branch_source, core_sql, reduce_sql, schema_leaf
-from ivm.sql.rules import TIES, TOP, settled, tie_broken, ties_matter
+from ivm.sql.rules import TIES, TOP, tie_broken, ties_matter
 from ivm.sql.support import UnsupportedError
 
 #: The alias under which a post stage sees the reduced rows.
 GROUP_ALIAS = f"{RESERVED_PREFIX}_group"
-#: The group key that tells the grouping sets of one query apart.
-_SET = f"{RESERVED_PREFIX}_set"
-_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 Selected = list[tuple[str, exp.Expression]]
-
-
-def find_calls(node: exp.Expression) -> Iterator[exp.Expression]:
-    """The outermost aggregate calls of an expression, with FILTER and the like around them; window functions are none."""
-    if isinstance(node, exp.Window):
-        inside = [*node.this.iter_expressions(), *node.args.get("partition_by", []), *([node.args["order"]] if node.args.get("order") else [])]
-        for child in inside:
-            yield from find_calls(child)
-        return
-    if is_aggregate(node) or (isinstance(node, _WRAPPERS) and has_calls(node.this)):
-        yield node
-        return
-    for child in node.iter_expressions():
-        if not isinstance(child, exp.Query):
-            yield from find_calls(child)
-
-
-def has_calls(node: exp.Expression) -> bool:
-    """Whether an expression aggregates."""
-    return next(find_calls(node), None) is not None
 
 
 def _plainly(node: exp.Expression, values: Scope, block: Block | None) -> exp.Expression:
     return substituted(node, values)
-
-
-def _column(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True))
 
 
 class Units:
@@ -79,6 +52,12 @@ class Units:
         leaf = schema_leaf(self.relations)
         cores = [Core((to_branch(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)), self.relations),)) for b in blocks]
         return self.analyzer.schema("\nUNION ALL\n".join(core_sql(c, leaf) for c in cores))
+
+    def generated_names(self, block: Block, generator: exp.Expression) -> list[str]:
+        """The columns that Spark gives a table-generating function over a block's rows."""
+        branch = to_branch(block.with_outs([("generated", generator)]), self.relations)
+        source = branch_source(branch, schema_leaf(self.relations))
+        return [c.name for c in self.analyzer.schema(f"SELECT {sql_of(generator)}" + (f" FROM {source}" if source else ""))]
 
     def aligned(self, blocks: list[Block]) -> list[Block]:
         """Cast the branches of a UNION ALL to its common types, so that any of them may stand alone."""
@@ -110,7 +89,7 @@ class Units:
         """A one-row unit: whether a query has rows, and whether its first column has NULLs. It changes only when these do."""
         blocks = self.aligned(blocks)
         scopes: list[Scope] = [{("", "__ivm_first"): b.outs[0][1]} for b in blocks]
-        every, known = exp.Count(this=exp.Star()), exp.Count(this=_column("__ivm_first"))
+        every, known = exp.Count(this=exp.Star()), exp.Count(this=inner_column("__ivm_first"))
         selected: Selected = [("not_empty", exp.GT(this=every, expression=exp.Literal.number(0))), ("has_null", exp.GT(this=every.copy(), expression=known))]
         return self.stored(self.grouped(blocks, scopes, [], selected, None, _plainly), taken)[0]
 
@@ -129,7 +108,7 @@ class Units:
         blocks = self.aligned(blocks)
         names = [n for n, _ in blocks[0].outs]
         scopes: list[Scope] = [{("", f"c{i}"): e for i, (_, e) in enumerate(b.outs)} for b in blocks]
-        columns: list[exp.Expression] = [_column(f"c{i}") for i in range(len(names))]
+        columns: list[exp.Expression] = [inner_column(f"c{i}") for i in range(len(names))]
         return self.grouped(blocks, scopes, columns, list(zip(names, [c.copy() for c in columns], strict=True)), None, _plainly)
 
     def intersection(self, left: list[Block], right: list[Block], minus: bool, every: bool, taken: set[str]) -> list[Block]:
@@ -141,8 +120,8 @@ class Units:
             tags = (exp.Literal.number(1), exp.null()) if i < len(left) else (exp.null(), exp.Literal.number(1))
             typed = [exp.cast(t.copy(), "int") for t in tags]
             scopes.append({("", f"c{j}"): e for j, (_, e) in enumerate(block.outs)} | {("", "__ivm_l"): typed[0], ("", "__ivm_r"): typed[1]})
-        columns: list[exp.Expression] = [_column(f"c{i}") for i in range(len(names))]
-        one, two = exp.Count(this=_column("__ivm_l")), exp.Count(this=_column("__ivm_r"))
+        columns: list[exp.Expression] = [inner_column(f"c{i}") for i in range(len(names))]
+        one, two = exp.Count(this=inner_column("__ivm_l")), exp.Count(this=inner_column("__ivm_r"))
         zero = exp.Literal.number(0)
         selected: Selected = list(zip(names, [c.copy() for c in columns], strict=True))
         if not every:
@@ -174,15 +153,19 @@ class Units:
         """
         conditions = list(conjuncts(having))
         if sets is not None:
-            selected = [(n, _grouping_calls(e, keys, sets)) for n, e in selected]
-            conditions = [_grouping_calls(c, keys, sets) for c in conditions]
-        names = _key_names(keys)
+            selected = [(n, grouping_calls(e, keys, sets)) for n, e in selected]
+            conditions = [grouping_calls(c, keys, sets) for c in conditions]
+        names = key_names(keys)
         calls: dict[str, tuple[str, exp.Expression]] = {}
         for expression in [e for _, e in selected] + conditions:
             for call in find_calls(expression):
                 calls.setdefault(sql_of(call), (f"agg_{len(calls) + 1}", call))
         arguments: dict[str, tuple[str, exp.Expression]] = {}
-        specs = [self._call_spec(name, call, arguments) for name, call in calls.values()]
+        specs = []
+        for name, call in calls.values():
+            spec, rule = call_spec(name, call, arguments)
+            specs.append(spec)
+            self.rules |= {rule} if rule else set()
         core_blocks = []
         for b, s in zip(blocks, scopes, strict=True):
             block = Block(list(b.items), list(b.preds))
@@ -190,28 +173,33 @@ class Units:
             core_blocks.append(block)
         if sets is not None:
             core_blocks = self._by_sets(core_blocks, len(keys), sets)
-            names = [*names, _SET]
-            keys = [*keys, _column(_SET)]
-        core_blocks = self.aligned(core_blocks)
-        core = self._core(core_blocks)
-        types = {c.name: c.type for c in self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))}
-        for n in names:
-            if "map<" in types[n] or types[n] == "variant":
-                raise UnsupportedError("unorderable", types[n])
-        reduce = Reduce(tuple(Column(n, types[n]) for n in names), tuple(_typed(spec, types) for spec in specs))
+            names = [*names, SET]
+            keys = [*keys, inner_column(SET)]
+        core, columns = self._core(self.aligned(core_blocks))
+        types = {c.name: c.type for c in columns}
+        mapped = {n: types[n] for n in names if has_map(types[n])}
+        if mapped:
+            encoded_blocks = [b.with_outs((n, encoded(e, mapped[n]) if n in mapped else e) for n, e in b.outs) for b in self.aligned(core_blocks)]
+            core, columns = self._core(encoded_blocks)
+            types = {c.name: c.type for c in columns}
+        reduce = Reduce(tuple(Column(n, types[n]) for n in names), tuple(typed_call(spec, types) for spec in specs))
         if not reduce.keys and not reduce.calls:
             reduce = Reduce((), (Call("agg_1", "COUNT(*)", "count"),))
         name = self._partitioned(core, reduce)
         by_key = {sql_of(k): n for n, k in zip(names, keys, strict=True)}
         by_call = {k: n for k, (n, _) in calls.items()}
-        outer: Scope = {(k.table.lower(), k.name.lower()): leaf_column(name, n) for n, k in zip(names, keys, strict=True) if isinstance(k, exp.Column)}
+
+        def key_value(n: str) -> exp.Expression:
+            return decoded(leaf_column(name, n), mapped[n]) if n in mapped else leaf_column(name, n)
+
+        outer: Scope = {(k.table.lower(), k.name.lower()): key_value(n) for n, k in zip(names, keys, strict=True) if isinstance(k, exp.Column)}
 
         def over_groups(node: exp.Expression) -> exp.Expression | None:
             text = sql_of(node)
             if text in by_call:
                 return leaf_column(name, by_call[text])
             if text in by_key:
-                return leaf_column(name, by_key[text])
+                return key_value(by_key[text])
             if isinstance(node, exp.In) and node.args.get("query") is not None:
                 return exp.In(this=rewritten(node.this, over_groups), query=node.args["query"].copy())
             return node.copy() if isinstance(node, exp.Query) else None
@@ -228,38 +216,8 @@ class Units:
         for number, members in enumerate(sets):
             for block in blocks:
                 outs = [(n, e if i in members or i >= keys else exp.cast(exp.null(), types[i], dialect="spark")) for i, (n, e) in enumerate(block.outs)]
-                result.append(block.with_outs([*outs[:keys], *outs[keys:], (_SET, exp.Literal.number(number))]))
+                result.append(block.with_outs([*outs[:keys], *outs[keys:], (SET, exp.Literal.number(number))]))
         return result
-
-    def _call_spec(self, name: str, call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> Call:
-        """Turn a call over scope columns into one over core columns; what it reads goes to `arguments`."""
-        inner, condition = call, None
-        if isinstance(call, exp.Filter):
-            inner, condition = call.this, call.expression.this
-        function = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}.get(type(inner))
-        operand = inner.this
-        several = bool(inner.args.get("expressions"))
-        if function and not isinstance(operand, exp.Distinct) and not several:
-            star = isinstance(operand, exp.Star)
-            if star and condition is None:
-                return Call(name, "COUNT(*)", "count")
-            value = exp.Literal.number(1) if star else operand.copy()
-            if condition is not None:
-                value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
-            argument = _argument(value, arguments)
-            return Call(name, f"{function.upper()}(`{argument}`)", function, argument)
-        call, rule = settled(call)
-        if rule:
-            self.rules.add(rule)
-
-        def over_core(node: exp.Expression) -> exp.Expression | None:
-            if isinstance(node, exp.Column) and (node.table or node.name.startswith(RESERVED_PREFIX)):
-                return _column(_argument(node, arguments))
-            if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
-                return _column(_argument(node, arguments))
-            return None
-
-        return Call(name, sql_of(rewritten(call, over_core)))
 
     # -- windows and LIMIT -----------------------------------------------------------------------
 
@@ -277,7 +235,7 @@ class Units:
             text = sql_of(node)
             if text not in sources:
                 sources[text] = (f"c{len(sources)}", node)
-            return _column(sources[text][0])
+            return inner_column(sources[text][0])
 
         keys = [source(partitions[0][t]).name for t in common]
 
@@ -295,7 +253,7 @@ class Units:
 
         def over_rows(node: exp.Expression) -> exp.Expression | None:
             text = sql_of(node) if isinstance(node, exp.Window) else ""
-            return _column(names[text]) if text in names else over_core(node)
+            return inner_column(names[text]) if text in names else over_core(node)
 
         outs = [(n, rewritten(e, over_rows)) for n, e in selected]
         core_blocks = []
@@ -305,16 +263,14 @@ class Units:
             core_blocks.append(block)
         if not sources:
             core_blocks = [b.with_outs([("c0", exp.Literal.number(1))]) for b in core_blocks]
-        core = self._core(self.aligned(core_blocks))
-        columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
-        orderable = [c.name for c in columns if "map<" not in c.type and c.type != "variant"]
+        core, columns = self._core(self.aligned(core_blocks))
         calls = []
         for text, body in bodies.items():
             assert isinstance(body, exp.Window)
             ties = ties_matter(body)
             if ties:
                 self.rules.add(TIES)
-            calls.append(Call(names[text], sql_of(tie_broken(body, orderable) if ties else body)))
+            calls.append(Call(names[text], sql_of(tie_broken(body, columns) if ties else body)))
         types = {c.name: c.type for c in columns}
         name = self._partitioned(core, Reduce(tuple(Column(k, types[k]) for k in keys), tuple(calls), "window"))
 
@@ -328,25 +284,28 @@ class Units:
         """Make a unit of the first rows; columns beyond the `visible` ones only sort."""
         names = [n for n, _ in blocks[0].outs]
         position = {n: f"c{i}" for i, n in reversed(list(enumerate(names)))}
-        core = self._core(self.aligned([b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in blocks]))
-        columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
+        core, columns = self._core(self.aligned([b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in blocks]))
         keys = []
         for ordered in order:
-            ordered.set("this", _column(position[ordered.this.name]))
+            ordered.set("this", inner_column(position[ordered.this.name]))
             keys.append(sql_of(ordered))
-        ties = [f"`{c.name}`" for c in columns if "map<" not in c.type and c.type != "variant"]
+        ties = [sql_of(sort_key(c)) for c in columns]
         self.rules.add(TOP)
-        tail = f"ORDER BY {', '.join(dict.fromkeys([*keys, *ties]))}"
-        tail += (f"\nLIMIT {limit}" if limit >= 0 else "") + (f"\nOFFSET {offset}" if offset > 0 else "")
-        name = self._partitioned(core, Reduce((), (), "top", tail))
+        name = self._partitioned(core, Reduce((), (), "top", ", ".join(dict.fromkeys([*keys, *ties])), limit, offset))
         return [Block([leaf_item(name, name)], [], [(n, leaf_column(name, f"c{i}")) for i, n in enumerate(names[:visible])])]
 
     # -- units -----------------------------------------------------------------------------------
 
-    def _core(self, blocks: list[Block]) -> Core:
+    def _core(self, blocks: list[Block]) -> tuple[Core, tuple[Column, ...]]:
+        """The blocks as a core whose rows can be told apart, and its columns."""
         core = Core(tuple(to_branch(b, self.relations) for b in blocks))
         self._check_scalars(core)
-        return core
+        columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
+        check_comparable(columns)
+        if any(has_map(c.type) for c in columns):
+            blocks = [b.with_outs((n, canonical(e, c.type)) for (n, e), c in zip(b.outs, columns, strict=True)) for b in blocks]
+            core = Core(tuple(to_branch(b, self.relations) for b in blocks))
+        return core, columns
 
     def _name(self) -> str:
         self._count += 1
@@ -362,7 +321,10 @@ class Units:
             core = self._anchored(core, reduce)
         columns = self.analyzer.schema(reduce_sql(reduce, core_sql(core, schema_leaf(self.relations))))
         key = tuple(k.name for k in reduce.keys) if _is_key(reduce) else ()
-        post = Post(GROUP_ALIAS, (), tuple(Output(c.name, to_expr(leaf_column(GROUP_ALIAS, c.name))) for c in columns))
+        check_comparable(columns)
+        made = {c.name for c in reduce.calls}
+        outputs = ((c.name, leaf_column(GROUP_ALIAS, c.name), c.type) for c in columns)
+        post = Post(GROUP_ALIAS, (), tuple(Output(n, to_expr(canonical(e, t) if n in made else e)) for n, e, t in outputs))
         unit = Unit(self._name(), core, reduce, post, columns, key)
         self._add(unit)
         return unit.name
@@ -373,12 +335,9 @@ class Units:
         if set.intersection(*found) or sum(len(b.leaves) for b in core.branches) <= 1:
             return core
         columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
-        for column in columns:
-            if "map<" in column.type or column.type == "variant":
-                raise UnsupportedError("unorderable", column.type)
         unit = Unit(self._name(), core, None, None, columns, core_key(core))
         self._add(unit)
-        return self._core([Block([leaf_item(unit.name, unit.name)], [], [(c.name, leaf_column(unit.name, c.name)) for c in columns])])
+        return Core((to_branch(Block([leaf_item(unit.name, unit.name)], [], [(c.name, leaf_column(unit.name, c.name)) for c in columns]), self.relations),))
 
     def _check_scalars(self, core: Core) -> None:
         leaf_sql = schema_leaf(self.relations)
@@ -400,10 +359,7 @@ class Units:
         return (*(u for u in self.made.values() if u.name in needed), top)
 
     def _linear(self, name: str, blocks: list[Block], columns: tuple[Column, ...]) -> Unit:
-        core = self._core(blocks)
-        for column in columns:
-            if "map<" in column.type or column.type == "variant":
-                raise UnsupportedError("unorderable", column.type)
+        core, _ = self._core(blocks)
         return Unit(name, core, None, None, columns, core_key(core))
 
     def _fused(self, name: str, blocks: list[Block], columns: tuple[Column, ...]) -> Unit | None:
@@ -420,14 +376,13 @@ class Units:
         post = Post(
             GROUP_ALIAS,
             tuple(to_expr(substituted(p, scope)) for p in blocks[0].preds),
-            tuple(Output(n, to_expr(substituted(e, scope))) for n, e in blocks[0].outs),
+            tuple(Output(n, to_expr(canonical(substituted(e, scope), c.type))) for (n, e), c in zip(blocks[0].outs, columns, strict=True)),
         )
         carried = {o.expr.plain[1]: o.name for o in post.outputs if o.expr.plain}
         all_carried = all(k.name in carried for k in inner.reduce.keys)
         if not inner.reduce.linear and not all_carried:
             return None
-        if any("map<" in c.type or c.type == "variant" for c in columns):
-            raise UnsupportedError("unorderable", next(c.type for c in columns if "map<" in c.type or c.type == "variant"))
+        check_comparable(columns)
         del self.made[inner_name]
         key = tuple(carried[k.name] for k in inner.reduce.keys) if all_carried and _is_key(inner.reduce) else ()
         return Unit(name, inner.core, inner.reduce, post, columns, key)
@@ -440,74 +395,3 @@ def _is_key(reduce: Reduce) -> bool:
 
 def _relations(units: Iterable[Unit]) -> set[str]:
     return {r for u in units for r in u.core.relations}
-
-
-def _grouping_calls(node: exp.Expression, keys: list[exp.Expression], sets: list[tuple[int, ...]]) -> exp.Expression:
-    """grouping() and grouping_id() as functions of the grouping set's number."""
-    texts = [sql_of(k) for k in keys]
-
-    def bit(position: int, members: tuple[int, ...]) -> int:
-        return int(position not in members)
-
-    def swap(n: exp.Expression) -> exp.Expression | None:
-        name = function_name(n)
-        if name not in ("grouping", "grouping_id"):
-            return None
-        listed = list(n.expressions) or ([n.this] if isinstance(n.this, exp.Expression) else [])
-        positions = [texts.index(sql_of(a.unnest())) for a in listed] or list(range(len(keys)))
-        case = exp.Case(this=_column(_SET))
-        for number, members in enumerate(sets):
-            value = 0
-            for p in positions:
-                value = 2 * value + bit(p, members)
-            case.append("ifs", exp.If(this=exp.Literal.number(number), true=exp.Literal.number(value)))
-        return exp.cast(case, "tinyint" if name == "grouping" else "bigint")
-
-    return rewritten(node, swap)
-
-
-def _key_names(keys: list[exp.Expression]) -> list[str]:
-    """A name for each group key: its column's own where that is free."""
-    names: list[str] = []
-    for i, key in enumerate(keys, 1):
-        name = key.unnest().name.lower() if isinstance(key.unnest(), exp.Column) else f"key_{i}"
-        free = name not in names and name.isidentifier() and not name.startswith((RESERVED_PREFIX, "agg_", "arg_"))
-        names.append(name if free else f"key_{i}")
-    return names
-
-
-def _argument(node: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> str:
-    return arguments.setdefault(sql_of(node), (f"arg_{len(arguments) + 1}", node))[0]
-
-
-def _typed(call: Call, types: dict[str, str]) -> Call:
-    """Keep a call linear only where its argument's type makes the sum exact and Spark's result reproducible."""
-    if call.function is None or call.argument is None:
-        return call
-    type_ = types[call.argument]
-    exact = call.function == "count" or type_ in _INTEGERS or (type_.startswith("decimal(") and (call.function == "sum" or exact_average(type_)))
-    return Call(call.name, call.sql, call.function if exact else None, call.argument, type_)
-
-
-def decimal_of(type_: str) -> tuple[int, int]:
-    """Precision and scale of a decimal type's name.
-
-    >>> decimal_of("decimal(15,2)")
-    (15, 2)
-    """
-    precision, scale = type_[len("decimal(") : -1].split(",")
-    return int(precision), int(scale)
-
-
-def exact_average(type_: str) -> bool:
-    """Whether Spark's decimal division keeps enough digits for the average of this type to be rounded only once.
-
-    Spark averages decimal(p,s) as sum decimal(p+10,s) over count decimal(20,0), rounded half up to scale s+4.
-    Our quotient (see rewrite.accumulators) and its carry need p+12-s digits before the point, which leaves 38 less those after it.
-
-    >>> exact_average("decimal(15,2)"), exact_average("decimal(32,4)")
-    (True, False)
-    """
-    precision, scale = decimal_of(type_)
-    digits = max(38 - (precision + 12 - scale), 6)
-    return precision + 10 <= 38 and digits >= scale + 4

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from ivm.plan.nodes import Column
 from ivm.sql.dialect import function_name
+from ivm.sql.maps import sort_key
 
 FIRST = "first() and any_value() give the smallest value of the group, last() the largest"
 LIST = "collect_list() and collect_set() are sorted"
@@ -69,10 +71,10 @@ def ties_matter(window: exp.Window) -> bool:
     return function_name(function) in _ORDERED or (spec is not None and str(spec.args.get("kind")).upper() == "ROWS")
 
 
-def tie_broken(window: exp.Window, columns: Sequence[str]) -> exp.Window:
+def tie_broken(window: exp.Window, columns: Sequence[Column]) -> exp.Window:
     """The window with `columns` as last sort keys."""
     copy = window.copy()
     order = copy.args.get("order") or exp.Order(expressions=[])
-    order.set("expressions", [*order.expressions, *(exp.Ordered(this=exp.column(exp.to_identifier(c, quoted=True))) for c in columns)])
+    order.set("expressions", [*order.expressions, *(exp.Ordered(this=sort_key(c)) for c in columns)])
     copy.set("order", order)
     return copy

@@ -24,7 +24,7 @@ def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
     found = []
     tree = query_tree(sql)
     for table in tree.find_all(exp.Table):
-        if _is_cte(table):
+        if _is_cte(table) or isinstance(table.this, exp.Func) or table.find_ancestor(exp.Hint):
             continue
         start = min(p.meta["start"] for p in table.parts if "start" in p.meta)
         end = max(p.meta["end"] for p in table.parts if "end" in p.meta)
@@ -65,9 +65,16 @@ def _is_cte(table: exp.Table) -> bool:
     if len(table.parts) != 1:
         return False
     node: exp.Expression | None = table
+    inside: exp.CTE | None = None
     while node is not None:
+        inside = node if isinstance(node, exp.CTE) else inside
         with_ = node.args.get("with_") or node.args.get("with")
-        if isinstance(with_, exp.With) and table.name.lower() in {c.alias.lower() for c in with_.expressions}:
-            return True
+        if isinstance(with_, exp.With):
+            # Inside a definition only earlier ones are bound; its own name is a table's, but for WITH RECURSIVE.
+            own = with_.expressions.index(inside) if inside in with_.expressions else len(with_.expressions)
+            bound = with_.expressions[: own + bool(with_.args.get("recursive"))]
+            if table.name.lower() in {c.alias.lower() for c in bound}:
+                return True
+            inside = None
         node = node.parent
     return False

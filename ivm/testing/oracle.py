@@ -105,9 +105,9 @@ class Lake:
                 self.spark.createDataFrame(rows, schema).write.format("delta").mode("append").save(self.path(name))
         return kind
 
-    def pipeline(self, views: Mapping[str, str], mode: str = "auto", lane: str = "auto") -> Pipeline:
-        """A pipeline over all tables with these views."""
-        pipe = Pipeline("oracle", self.spark, self.folder / "root", lane=lane)
+    def pipeline(self, views: Mapping[str, str], mode: str = "auto", lane: str = "auto", root: str = "root") -> Pipeline:
+        """A pipeline over all tables with these views, its state in the folder `root` of the lake."""
+        pipe = Pipeline("oracle", self.spark, self.folder / root, lane=lane)
         for name in self.tables:
             pipe.source(name, self.path(name))
         for name, sql in views.items():
@@ -150,7 +150,7 @@ class Lake:
 
 
 def _bag(rows: pa.Table) -> Counter[str]:
-    """Rows as text, floats to FLOAT_DIGITS digits."""
+    """Rows as text, floats to FLOAT_DIGITS digits, maps (pyarrow's lists of pairs) sorted."""
     return Counter(repr(tuple(_plain(v) for v in row)) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
 
 
@@ -159,7 +159,10 @@ def _plain(value: Any) -> Any:
         return f"{value + 0.0:.{FLOAT_DIGITS - 1}e}"
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
-    return [_plain(v) for v in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        listed = [_plain(v) for v in value]
+        return sorted(listed, key=repr) if value and isinstance(value[0], tuple) else listed
+    return (value[0], _plain(value[1])) if isinstance(value, tuple) else value
 
 
 def _columns(ddl: str) -> list[str]:

@@ -79,7 +79,7 @@ WITH w AS (SELECT k, x FROM a), v AS (SELECT k FROM w WHERE x > 1) SELECT w.k, w
 -- cte_columns: incremental
 WITH w (kk, xx) AS (SELECT k, x FROM a) SELECT kk FROM w WHERE xx = 2
 
--- cte_nested: full, round_trip
+-- cte_nested: incremental
 SELECT * FROM (WITH w AS (SELECT k FROM b) SELECT k + 1 AS k1 FROM w) q
 
 -- is_distinct: incremental

@@ -21,6 +21,3 @@ SELECT 1 AS one
 
 -- recursive: full, recursion
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT b.k, n.i FROM b JOIN n ON b.y = n.i
-
--- maps: full, unorderable
-SELECT k, map('x', x) AS m FROM a

@@ -36,3 +36,18 @@ SELECT k, x, rank() OVER (PARTITION BY k ORDER BY x) AS r FROM a WHERE k NOT IN 
 
 -- deep: incremental
 SELECT z, max(n) AS m FROM (SELECT c.z, g.k, count(*) AS n FROM (SELECT DISTINCT k, x FROM a) g JOIN b ON g.k = b.k LEFT JOIN c ON b.y = c.y GROUP BY c.z, g.k) GROUP BY z
+
+-- quotes: incremental
+SELECT k, concat(s, 'it''s', "say ""x""", 'a\'b') AS t FROM a WHERE s <> 'x''y'
+
+-- limit_all: incremental
+SELECT k, x FROM a LIMIT ALL
+
+-- union_by_expression: incremental
+SELECT k AS c FROM a UNION SELECT y FROM b ORDER BY c % 3, c LIMIT 4
+
+-- with_in_exists: incremental
+SELECT k FROM a WHERE EXISTS (WITH t AS (SELECT k FROM b WHERE y > 1) SELECT 1 FROM t WHERE t.k = a.k)
+
+-- with_in_both_sides: incremental
+SELECT l.k, r.n FROM (WITH t AS (SELECT k, sum(x) AS s FROM a GROUP BY k) SELECT * FROM t WHERE s > 1) l JOIN (WITH t AS (SELECT k, count(*) AS n FROM b GROUP BY k) SELECT * FROM t) r ON l.k = r.k

@@ -32,6 +32,9 @@ class DuckAnalyzer:
     def scalar(self, expressions, from_sql):
         return None
 
+    def aggregates(self, calls):
+        return frozenset()
+
 
 class DuckLake:
     """Tables in two states, and the `Reads` that our statements need, over whole tables."""

@@ -58,3 +58,26 @@ def test_functions_of_the_users_own(lake, spark):
     for _ in range(2):
         lake.change("a")
         assert lake.differences(pipe) == {}
+
+
+def test_aggregates_of_the_users_own(lake, spark):
+    import pandas as pd
+    from pyspark.sql.functions import pandas_udf
+
+    @pandas_udf("double")
+    def spread(values: pd.Series) -> float:
+        return float(values.max() - values.min()) if len(values.dropna()) else None
+
+    tables(lake)
+    spark.udf.register("ivm_spread", spread)
+    views = {
+        "by_group": "SELECT k, ivm_spread(x) AS r FROM a GROUP BY k",
+        "of_all": "SELECT ivm_spread(x) + 1 AS r FROM a",
+        "having": "SELECT s, max(x) AS m FROM a GROUP BY s HAVING ivm_spread(x) > 1",
+        "joined": "SELECT b.n, ivm_spread(a.x + b.y) AS r FROM a JOIN b ON a.k = b.k GROUP BY b.n",
+    }
+    pipe = lake.pipeline(views, mode="incremental")
+    for _ in range(3):
+        assert lake.differences(pipe) == {}
+        for name in ("a", "b"):
+            lake.change(name)

@@ -1,0 +1,147 @@
+"""Aggregate calls: where they stand, what they mean over a core's columns, and which of them accumulate (pure).
+
+A call is linear (kept as sums and counts) only where its argument's type makes the sum exact, so that the result is
+the one that Spark would compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from ivm.names import RESERVED_PREFIX
+from ivm.plan.nodes import Call
+from ivm.sql.blocks import rewritten, sql_of
+from ivm.sql.dialect import function_name, is_aggregate
+from ivm.sql.rules import settled
+
+#: The group key that tells the grouping sets of one query apart.
+SET = f"{RESERVED_PREFIX}_set"
+_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def inner_column(name: str) -> exp.Column:
+    """A core column, as calls and keys name it."""
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def find_calls(node: exp.Expression) -> Iterator[exp.Expression]:
+    """The outermost aggregate calls of an expression, with FILTER and the like around them; window functions are none."""
+    if isinstance(node, exp.Window):
+        inside = [*node.this.iter_expressions(), *node.args.get("partition_by", []), *([node.args["order"]] if node.args.get("order") else [])]
+        for child in inside:
+            yield from find_calls(child)
+        return
+    if is_aggregate(node) or (isinstance(node, _WRAPPERS) and has_calls(node.this)):
+        yield node
+        return
+    for child in node.iter_expressions():
+        if not isinstance(child, exp.Query):
+            yield from find_calls(child)
+
+
+def has_calls(node: exp.Expression) -> bool:
+    """Whether an expression aggregates."""
+    return next(find_calls(node), None) is not None
+
+
+def call_spec(name: str, call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> tuple[Call, str | None]:
+    """A call over scope columns as one over core columns, and the rule that settles it; what it reads goes to `arguments`."""
+    inner, condition = call, None
+    if isinstance(call, exp.Filter):
+        inner, condition = call.this, call.expression.this
+    function = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}.get(type(inner))
+    operand = inner.this
+    several = bool(inner.args.get("expressions"))
+    if function and not isinstance(operand, exp.Distinct) and not several:
+        star = isinstance(operand, exp.Star)
+        if star and condition is None:
+            return Call(name, "COUNT(*)", "count"), None
+        value = exp.Literal.number(1) if star else operand.copy()
+        if condition is not None:
+            value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
+        argument = argument_name(value, arguments)
+        return Call(name, f"{function.upper()}(`{argument}`)", function, argument), None
+    call, rule = settled(call)
+
+    def over_core(node: exp.Expression) -> exp.Expression | None:
+        if isinstance(node, exp.Column) and (node.table or node.name.startswith(RESERVED_PREFIX)):
+            return inner_column(argument_name(node, arguments))
+        if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+            return inner_column(argument_name(node, arguments))
+        return None
+
+    return Call(name, sql_of(rewritten(call, over_core))), rule
+
+
+def grouping_calls(node: exp.Expression, keys: list[exp.Expression], sets: list[tuple[int, ...]]) -> exp.Expression:
+    """grouping() and grouping_id() as functions of the grouping set's number."""
+    texts = [sql_of(k) for k in keys]
+
+    def bit(position: int, members: tuple[int, ...]) -> int:
+        return int(position not in members)
+
+    def swap(n: exp.Expression) -> exp.Expression | None:
+        name = function_name(n)
+        if name not in ("grouping", "grouping_id"):
+            return None
+        listed = list(n.expressions) or ([n.this] if isinstance(n.this, exp.Expression) else [])
+        positions = [texts.index(sql_of(a.unnest())) for a in listed] or list(range(len(keys)))
+        case = exp.Case(this=inner_column(SET))
+        for number, members in enumerate(sets):
+            value = 0
+            for p in positions:
+                value = 2 * value + bit(p, members)
+            case.append("ifs", exp.If(this=exp.Literal.number(number), true=exp.Literal.number(value)))
+        return exp.cast(case, "tinyint" if name == "grouping" else "bigint")
+
+    return rewritten(node, swap)
+
+
+def key_names(keys: list[exp.Expression]) -> list[str]:
+    """A name for each group key: its column's own where that is free."""
+    names: list[str] = []
+    for i, key in enumerate(keys, 1):
+        name = key.unnest().name.lower() if isinstance(key.unnest(), exp.Column) else f"key_{i}"
+        free = name not in names and name.isidentifier() and not name.startswith((RESERVED_PREFIX, "agg_", "arg_"))
+        names.append(name if free else f"key_{i}")
+    return names
+
+
+def argument_name(node: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> str:
+    return arguments.setdefault(sql_of(node), (f"arg_{len(arguments) + 1}", node))[0]
+
+
+def typed_call(call: Call, types: dict[str, str]) -> Call:
+    """Keep a call linear only where its argument's type makes the sum exact and Spark's result reproducible."""
+    if call.function is None or call.argument is None:
+        return call
+    type_ = types[call.argument]
+    exact = call.function == "count" or type_ in _INTEGERS or (type_.startswith("decimal(") and (call.function == "sum" or exact_average(type_)))
+    return Call(call.name, call.sql, call.function if exact else None, call.argument, type_)
+
+
+def decimal_of(type_: str) -> tuple[int, int]:
+    """Precision and scale of a decimal type's name.
+
+    >>> decimal_of("decimal(15,2)")
+    (15, 2)
+    """
+    precision, scale = type_[len("decimal(") : -1].split(",")
+    return int(precision), int(scale)
+
+
+def exact_average(type_: str) -> bool:
+    """Whether Spark's decimal division keeps enough digits for the average of this type to be rounded only once.
+
+    Spark averages decimal(p,s) as sum decimal(p+10,s) over count decimal(20,0), rounded half up to scale s+4.
+    Our quotient (see rewrite.accumulators) and its carry need p+12-s digits before the point, which leaves 38 less those after it.
+
+    >>> exact_average("decimal(15,2)"), exact_average("decimal(32,4)")
+    (True, False)
+    """
+    precision, scale = decimal_of(type_)
+    digits = max(38 - (precision + 12 - scale), 6)
+    return precision + 10 <= 38 and digits >= scale + 4

@@ -1,0 +1,110 @@
+"""Maps in one stored form, so that equal maps are equal rows (pure).
+
+Spark keeps a map's entries in the order in which they were made and compares no maps; a delta must tell rows apart.
+
+    encoded(m) = array_sort(map_entries(m))     comparable: an array of (key, value)
+    decoded(encoded(m)) = m, its entries sorted by key
+
+Both go through arrays and structs to any depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sqlglot import exp
+
+from ivm.names import RESERVED_PREFIX
+from ivm.plan.nodes import Column
+from ivm.sql.dialect import IvmSpark
+from ivm.sql.support import UnsupportedError
+
+_Made = Callable[[exp.Expression], exp.Expression]
+
+
+def has_map(type_: str) -> bool:
+    """Whether a value of a Spark type holds maps.
+
+    >>> has_map("array<map<string,int>>"), has_map("struct<map:int>")
+    (True, False)
+    """
+    return "map<" in type_
+
+
+def check_comparable(columns: Iterable[Column]) -> None:
+    """Raises UnsupportedError where rows can't be told apart: Spark compares variants with nothing."""
+    for column in columns:
+        if "variant" in column.type:
+            raise UnsupportedError("unorderable", column.type)
+
+
+def canonical(node: exp.Expression, type_: str) -> exp.Expression:
+    """The same value with every map's entries sorted; `node` itself where its type holds no map."""
+    return decoded(encoded(node, type_), type_)
+
+
+def encoded(node: exp.Expression, type_: str) -> exp.Expression:
+    """A value with its maps as sorted arrays of entries.
+
+    >>> encoded(exp.column("m"), "map<string,int>").sql("spark")
+    'ARRAY_SORT(MAP_ENTRIES(m))'
+    """
+    return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _entries) if has_map(type_) else node
+
+
+def sort_key(column: Column) -> exp.Expression:
+    """A bare column as something Spark can sort by."""
+    return encoded(exp.column(exp.to_identifier(column.name, quoted=True)), column.type)
+
+
+def decoded(node: exp.Expression, type_: str) -> exp.Expression:
+    """A value of `encoded` back in its own type.
+
+    >>> decoded(exp.column("m"), "map<string,int>").sql("spark")
+    'MAP_FROM_ENTRIES(m)'
+    """
+    return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _map) if has_map(type_) else node
+
+
+def _call(name: str, *arguments: exp.Expression) -> exp.Expression:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _entries(node: exp.Expression, value: _Made | None, depth: int) -> exp.Expression:
+    listed = _call("MAP_ENTRIES", node)
+    return _call("ARRAY_SORT", _each(listed, lambda e: _pair(e, value), depth) if value else listed)
+
+
+def _map(node: exp.Expression, value: _Made | None, depth: int) -> exp.Expression:
+    return _call("MAP_FROM_ENTRIES", _each(node, lambda e: _pair(e, value), depth) if value else node)
+
+
+def _pair(entry: exp.Expression, value: _Made) -> exp.Expression:
+    return _call("NAMED_STRUCT", exp.Literal.string("key"), _field(entry, "key"), exp.Literal.string("value"), value(_field(entry, "value")))
+
+
+def _field(node: exp.Expression, name: str) -> exp.Expression:
+    return exp.Dot(this=exp.Paren(this=node.copy()), expression=exp.to_identifier(name, quoted=True))
+
+
+def _each(node: exp.Expression, made: _Made, depth: int) -> exp.Expression:
+    name = f"{RESERVED_PREFIX}_e{depth}"
+    return _call("TRANSFORM", node, exp.Lambda(this=made(exp.column(name)), expressions=[exp.to_identifier(name)]))
+
+
+def _coded(node: exp.Expression, type_: exp.DataType, depth: int, as_map: Callable[[exp.Expression, _Made | None, int], exp.Expression]) -> exp.Expression:
+    if not any(t.is_type("map") for t in type_.find_all(exp.DataType)):
+        return node
+
+    def inner(part: exp.Expression) -> _Made:
+        kind = part.args["kind"] if isinstance(part, exp.ColumnDef) else part
+        return lambda value: _coded(value, kind, depth + 1, as_map)
+
+    if type_.is_type("map"):
+        nested = any(t.is_type("map") for t in type_.expressions[1].find_all(exp.DataType))
+        return as_map(node, inner(type_.expressions[1]) if nested else None, depth)
+    if type_.is_type("array"):
+        return _each(node, inner(type_.expressions[0]), depth)
+    fields = [a for part in type_.expressions for a in (exp.Literal.string(part.name), inner(part)(_field(node, part.name)))]
+    known = exp.not_(exp.Is(this=exp.Paren(this=node.copy()), expression=exp.null()))
+    return exp.Case(ifs=[exp.If(this=known, true=_call("NAMED_STRUCT", *fields))])

@@ -1,0 +1,109 @@
+"""Ways to read less: a threshold that moved, a LIMIT from its stored rows. Each equals a recompute and reads no whole input."""
+
+from __future__ import annotations
+
+import pytest
+
+from ivm.feed.datasets import Datasets
+from ivm.rewrite import slices
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Take every relation but one-row ones for large, so that walks have to find their way."""
+    monkeypatch.setattr(slices, "SMALL_ROWS", 1)
+
+
+@pytest.fixture
+def wholes(monkeypatch):
+    """The relations that were asked for whole."""
+    asked = []
+    load = Datasets.load
+
+    def noted(self, requests):
+        asked.extend(requests.whole)
+        load(self, requests)
+
+    monkeypatch.setattr(Datasets, "load", noted)
+    return asked
+
+
+THRESHOLDS = {
+    "above_average": "SELECT k, v FROM t WHERE v > (SELECT avg(v) FROM t)",
+    "above_share": "SELECT g, sum(p) AS s FROM t GROUP BY g HAVING sum(p) > (SELECT sum(p) * 0.1 FROM t)",
+    "without_partner": "SELECT k, p FROM t WHERE p >= (SELECT avg(p) FROM t WHERE v > 1) AND NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
+    "below": "SELECT g, count(*) AS n FROM t WHERE (SELECT max(w) FROM u) >= v GROUP BY g",
+    "read_twice": "SELECT t.k, m.a FROM t CROSS JOIN (SELECT avg(v) AS a FROM t) m WHERE t.v > m.a",
+}
+
+
+def tables(lake):
+    lake.table("t", "k int, g int, v int, p decimal(10,2)", rows=60)
+    lake.table("u", "k int, w double", rows=12)
+
+
+def test_thresholds_that_move_equal_a_recompute(lake, large):
+    tables(lake)
+    pipe = lake.pipeline(THRESHOLDS, mode="incremental")
+    for _ in range(6):
+        assert lake.differences(pipe) == {}
+        for name in ("t", "u", "t"):
+            lake.change(name)
+    lake.spark.sql(f"DELETE FROM {lake.ref('t')}")  # now averages are NULL
+    assert lake.differences(pipe) == {}
+    lake.insert("t", 5)
+    assert lake.differences(pipe) == {}
+
+
+def test_a_threshold_that_moved_reads_only_rows_between_its_values(lake, spark, large, wholes):
+    lake.table("t", "k int, v int", rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id FROM range(1000)")
+    pipe = lake.pipeline({"above": "SELECT k, v FROM t WHERE v > (SELECT avg(v) FROM t)"}, mode="incremental")
+    pipe.refresh()
+    spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (5000, 5000)")
+    wholes.clear()
+    assert lake.differences(pipe) == {}
+    assert "t" not in wholes
+    outcomes = pipe.context.log.outcomes(pipe.context.log.manifest().epoch)
+    assert outcomes["above"].rows_read < 20
+    assert outcomes["above"].rows_out == 4  # 500, 501 and 502 are no longer above the average of 504.0..., 5000 is
+
+
+TOPS = {
+    "first": "SELECT k, v FROM t ORDER BY v DESC, k LIMIT 5",
+    "of_groups": "SELECT g, sum(p) AS s FROM t GROUP BY g ORDER BY s DESC LIMIT 3",
+    "ties": "SELECT v, g FROM t ORDER BY v LIMIT 4",
+    "more_than_there_is": "SELECT k, v FROM t ORDER BY v LIMIT 5000",
+    "joined": "SELECT t.k, u.w FROM t JOIN u ON t.k = u.k ORDER BY u.w, t.k LIMIT 6",
+    "nothing": "SELECT k FROM t ORDER BY k LIMIT 0",
+    "offset": "SELECT k, v FROM t ORDER BY v, k LIMIT 3 OFFSET 2",
+}
+
+
+def test_limits_equal_a_recompute(lake, large):
+    tables(lake)
+    pipe = lake.pipeline(TOPS, mode="incremental")
+    for _ in range(8):
+        assert lake.differences(pipe) == {}
+        for name in ("t", "u", "t"):
+            lake.change(name)
+
+
+def test_a_limit_reads_its_input_only_where_a_row_may_come_up(lake, spark, large, wholes):
+    lake.table("t", "k int, v int", rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id FROM range(1000)")
+    pipe = lake.pipeline({"first": "SELECT k, v FROM t ORDER BY v DESC LIMIT 3"}, mode="incremental")
+    pipe.refresh()
+    for change, whole in (
+        ("INSERT INTO {t} VALUES (2000, 2000)", False),
+        ("DELETE FROM {t} WHERE k = 10", False),
+        ("UPDATE {t} SET v = v + 1 WHERE k = 2000", False),
+        ("DELETE FROM {t} WHERE k = 2000", True),
+        ("UPDATE {t} SET v = 0 WHERE k = 999", True),
+    ):
+        spark.sql(change.format(t=lake.ref("t")))
+        wholes.clear()
+        assert lake.differences(pipe) == {}, change
+        assert ("t" in wholes) == whole, change
