@@ -9,7 +9,8 @@ pipe.refresh()
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature as inspect_signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,13 @@ from ivm.refresh.verify import Verification, verify_view
 from ivm.refresh.views import MODES, View
 from ivm.session import get_session
 from ivm.trace.store import Layout
+from ivm.zset.collection import Collection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: A view as a function of collections.
+Operators = Callable[..., Collection]
 LANES = ("auto", "native", "spark")
 
 
@@ -93,26 +97,44 @@ class Pipeline:
         inspect(source, None if native.is_local(source.location) else self.spark, self.context.lane)
         self.context.sources[name.lower()] = source
 
-    def view(self, name: str, sql: str, mode: str = "auto", file: str = "") -> None:
-        """Declare a view as one Spark SQL SELECT over sources and views.
+    def view(self, name: str | Operators, sql: str = "", mode: str = "auto", file: str = "") -> Any:
+        """Declare a view as one Spark SQL SELECT over sources and views, or as a function of collections:
 
-        The view is compiled here if all that it reads is declared already, else at the first refresh. Raises
+            @pipe.view
+            def degrees(edges):
+                return edges.map(src="src").count_total()
+
+        whose parameters name what it reads (see `ivm.zset.collection`). The view is compiled here if all that it reads is declared already, else at the first refresh. Raises
         ViewError where Spark or Delta can't have it, RefusedError where `mode` is incremental and it can't be.
         """
+        if callable(name):
+            self.view(name.__name__, self._query_of(name), mode)
+            return name
         check_name(name, "view")
         self._free(name)
+        if not sql.strip():
+            raise ConfigError(f"View {name!r} has no SQL.", "Pass a SELECT, or decorate a function of collections with @pipe.view.")
         if mode not in MODES:
             raise ConfigError(f"View {name!r} has the mode {mode!r}.", f"Choose one of: {', '.join(MODES)}.")
         if name.lower() == "_ivm":
             raise ConfigError("A view can't be named '_ivm': the pipeline's state lives there.", "Rename it.")
         self.context.views[name.lower()] = View(name, sql.strip().rstrip(";"), mode, file)
         if file:
-            return
+            return None
         try:
             self.context.compile_one(name.lower())
         except Exception:
             del self.context.views[name.lower()]
             raise
+
+    def _query_of(self, function: Operators) -> str:
+        """The SQL that a function of collections builds."""
+        result = function(*(Collection.relation(n, self.context.columns(n)) for n in inspect_signature(function).parameters))
+        if not isinstance(result, Collection):
+            raise ViewError(
+                f"{function.__name__} returns {type(result).__name__}, not a collection.", "Return what the last operator gives; count() an explode."
+            )
+        return result.sql if not result.sql.startswith("`") else f"SELECT * FROM {result.sql}"
 
     def _free(self, name: str) -> None:
         if name.lower() in self.context.views or name.lower() in self.context.sources:

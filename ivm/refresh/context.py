@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ivm.errors import ConcurrentRefreshError
+from ivm.errors import ConcurrentRefreshError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
 from ivm.lake import native
 from ivm.plan.nodes import Relation
@@ -51,6 +51,16 @@ class Context:
 
     def _spark_if_needed(self, source: Source) -> SparkSession | None:
         return None if native.is_local(source.location) else self.spark()
+
+    def columns(self, relation: str) -> tuple[str, ...]:
+        """The columns of a source or view. Raises ViewError for a name that is neither."""
+        name = relation.lower()
+        if name in self.sources:
+            return tuple(c.name for c in self.snapshots({name})[name].columns)
+        if name not in self.views:
+            known = [*(s.name for s in self.sources.values()), *(v.name for v in self.views.values())]
+            raise ViewError(f"There is no source or view {relation!r}.", f"There are: {', '.join(sorted(known)) or 'none yet'}.")
+        return tuple(c.name for c in self._compile(in_order(self.views, [name]), self.snapshots())[name].program.columns)
 
     def compile_one(self, name: str) -> None:
         """Compile a view and the views it reads, over the sources they read."""

@@ -30,9 +30,14 @@ Names = list[tuple[str, str]]
 
 
 class Compiler:
-    """Compiles one view; the units made on the way are in `units`."""
+    """Compiles one view; the units made on the way are in `units`.
 
-    def __init__(self, view: str, relations: dict[str, Relation], analyzer: Analyzer) -> None:
+    With `apart`, derived tables that compute subqueries become units of their own: Spark takes no reference over two levels,
+    which putting such a value into another subquery would make.
+    """
+
+    def __init__(self, view: str, relations: dict[str, Relation], analyzer: Analyzer, apart: bool = False) -> None:
+        self.apart = apart
         self.units = Units(view, dict(relations), analyzer)
         self.analyzer = analyzer
         self.taken: set[str] = set()
@@ -82,7 +87,7 @@ class Compiler:
             raise UnsupportedError("recursion")
         ctes = dict(ctes)
         for cte in with_.expressions:
-            ctes[cte.alias.lower()] = with_names(self.query(cte.this, ctes), cte)
+            ctes[cte.alias.lower()] = with_names(self._apart(self.query(cte.this, ctes)), cte)
         return ctes
 
     def _set_operation(self, node: exp.SetOperation, ctes: Ctes) -> list[Block]:
@@ -334,10 +339,14 @@ class Compiler:
         if isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):
                 return alias, with_names(self.item(node.this, ctes)[1], node)
-            return alias, self.query(node, ctes)
+            return alias, self._apart(self.query(node, ctes))
         if isinstance(node, exp.Values):
             return self._values(node)
         raise UnsupportedError("clause", f"{type(node).__name__} in FROM")
+
+    def _apart(self, blocks: list[Block]) -> list[Block]:
+        nested = self.apart and any(e.find(exp.Query) for b in blocks for _, e in b.outs)
+        return self.units.stored(blocks, self.taken) if nested else blocks
 
     def _table_function(self, node: exp.Table) -> tuple[str, list[Block]]:
         """range(5) and the like: a FROM item of constants."""

@@ -6,6 +6,8 @@ unchanged, so only the few that the compiler itself looks into are parsed as mor
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
@@ -25,6 +27,10 @@ class IvmSpark(Spark):  # type: ignore[misc]
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot's own way
 
     class Generator(Spark.Generator):  # type: ignore[misc]
+        #: A WITH stays where it is, and a SELECT keeps its QUALIFY: what was Spark's is printed for Spark.
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expression]]] = set()
+        TRANSFORMS: ClassVar[dict[type[exp.Expression], Any]] = {k: v for k, v in Spark.Generator.TRANSFORMS.items() if k is not exp.Select}
+
         def not_sql(self, expression: exp.Not) -> str:
             """Spark plans `NOT x IS NULL` inside a subquery otherwise than `x IS NOT NULL`, though they mean the same."""
             inner = expression.this

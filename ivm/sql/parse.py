@@ -46,10 +46,16 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     try:
         if any(w.args.get("recursive") for w in tree.find_all(exp.With)):
             raise UnsupportedError("recursion")
+        if any(function_name(f) == "session_window" for f in tree.find_all(exp.Anonymous)):
+            raise UnsupportedError("clause", "session_window(), whose windows grow with the rows beside them,")
         check_round_trip(sql, tree, relations, analyzer)
         tree = _with_aggregates(tree.transform(_with_field_names), analyzer)
         compiler = Compiler(view, relations, analyzer)
-        units = compiler.program(_qualified(tree, relations), columns)
+        try:
+            units = compiler.program(_qualified(tree, relations), columns)
+        except ViewError:
+            compiler = Compiler(view, relations, analyzer, apart=True)
+            units = compiler.program(_qualified(tree, relations), columns)
     except UnsupportedError as unsupported:
         return Program(view, columns, reads, refusals=(unsupported.refusal,))
     except (PlanError, ViewError) as error:

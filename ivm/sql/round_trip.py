@@ -53,10 +53,15 @@ def spelled_casts(sql: str) -> str:
 
     >>> spelled_casts("a > date '2024-01-01'")
     "a > CAST('2024-01-01' AS DATE)"
+    >>> spelled_casts("a > 0.5D AND b = 1L")
+    'a > CAST(0.5 AS DOUBLE) AND b = CAST(1 AS BIGINT)'
     """
     tokens = sqlglot.tokenize(sql, read=IvmSpark)
     for word, text in reversed(list(itertools.pairwise(tokens))):
-        if word.text.upper() in ("DATE", "TIMESTAMP") and text.token_type is TokenType.STRING:
+        literal = sql[word.start : word.end + 1]
+        if word.token_type is TokenType.NUMBER and text.token_type is TokenType.DCOLON and text.start == word.start and literal[-1:] not in "fF":
+            sql = f"{sql[: word.start]}{sqlglot.parse_one(literal, read=IvmSpark).sql(dialect=IvmSpark)}{sql[word.end + 1 :]}"
+        elif word.text.upper() in ("DATE", "TIMESTAMP") and text.token_type is TokenType.STRING:
             sql = f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"
     return sql
 

@@ -64,12 +64,12 @@ def test_aggregates_of_the_users_own(lake, spark):
     import pandas as pd
     from pyspark.sql.functions import pandas_udf
 
-    @pandas_udf("double")
-    def spread(values: pd.Series) -> float:
+    def spread(values):
         return float(values.max() - values.min()) if len(values.dropna()) else None
 
+    spread.__annotations__ = {"values": pd.Series, "return": float}
     tables(lake)
-    spark.udf.register("ivm_spread", spread)
+    spark.udf.register("ivm_spread", pandas_udf(spread, "double"))
     views = {
         "by_group": "SELECT k, ivm_spread(x) AS r FROM a GROUP BY k",
         "of_all": "SELECT ivm_spread(x) + 1 AS r FROM a",
