@@ -88,9 +88,9 @@ def explain_view(context: Context, view: str) -> Explanation:
     operators: list[Operator] = []
     sql: dict[str, str] = {}
     for unit in program.units:
-        facts = {r: _facts(context, program, r) for r in (*unit.core.relations, unit.name)}
+        facts = {r: _facts(context, program, r) for r in (*unit.reads, unit.name)}
         requests = Requests()
-        walked = [(t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(unit.core.relations))]
+        walked = [(t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(unit.reads))]
         reads = []
         named = _Named()
         if unit.reduce is None:
@@ -139,6 +139,10 @@ _PARTITIONED = {
 }
 
 
+_OF_BAG = "dR = F0 + F1 + ..., F0 = the delta of base and step for unchanged R, F(i+1) = step(F(i))"
+_OF_SET = "delete what lost a derivation and what follows from it; add again, and anew, what follows from the rest"
+
+
 def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
     found = []
     for branch in unit.core.branches:
@@ -154,6 +158,9 @@ def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
             found.append(Operator(unit.name, f"outer join or subquery of {leaf.relation} {leaf.alias}", f"not linear ({how})", rule, ()))
     if len(unit.core.branches) > 1:
         found.append(Operator(unit.name, f"union all of {len(unit.core.branches)} branches", "linear", "d(R + S) = dR + dS", ()))
+    if unit.fixpoint:
+        how, rule = ("bag", _OF_BAG) if unit.fixpoint == "all" else ("set", _OF_SET)
+        found.append(Operator(unit.name, f"fixpoint as a {how}", "recursive", rule, ()))
     if unit.reduce is not None:
         name, rule = _PARTITIONED[unit.reduce.kind]
         keys = ", ".join(k.name for k in unit.reduce.keys) or "one global partition"

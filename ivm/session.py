@@ -111,7 +111,11 @@ def get_session(remote: str | None = None) -> SparkSession:
     remote = remote or os.environ.get("IVM_SPARK_REMOTE")
     if remote:
         return SparkSession.builder.remote(remote).getOrCreate()
-    builder = SparkSession.builder.master(os.environ.get("IVM_SPARK_MASTER", "local[*]")).appName("ivm")
+    master = os.environ.get("IVM_SPARK_MASTER", "local[*]")
+    if master.startswith("local"):
+        # Python functions run with the packages of this interpreter, not of whatever `python3` is first on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("ivm")
     for key, value in {**DELTA_CONF, **LOCAL_CONF, "spark.jars": ",".join(delta_jars())}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

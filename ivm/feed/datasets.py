@@ -92,6 +92,15 @@ class Datasets:
             if relation not in self._whole:
                 self._load_slice(relation, level, requests.matches[relation, level])
 
+    def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
+        """Those rows of a native table that equal one of `rows` in all columns, NULLs equal."""
+        source = self._inputs[relation]
+        names = source.schema.names
+        keys = wide(rows.select(names)).rename_columns([f"k{i}" for i in range(len(names))])
+        return native.read_matching(
+            native.table(source.path, source.version), names, [(names, keys, False)], self._scratch / f"{self._tag}_{relation}_rows"
+        ).cast(source.schema)
+
     # -- reads ------------------------------------------------------------------------------------
 
     def _load_whole(self, relation: str) -> None:

@@ -259,11 +259,21 @@ class Unit:
     post: Post | None
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
+    #: "all" or "distinct" for a fixpoint: the least collection with  unit = core(unit), as a bag or as a set. The core then
+    #: has branches that read the unit itself, each once and linearly.
+    fixpoint: str = ""
 
     def __post_init__(self) -> None:
+        _require(self.fixpoint in ("", "all", "distinct"), f"fixpoint {self.fixpoint!r}")
+        _require(bool(self.fixpoint) == (self.name in self.core.relations), f"{self.name}: a fixpoint reads itself, and nothing else does")
         _require((self.reduce is None) == (self.post is None), "a post stage belongs to a reduce")
         if self.reduce and not self.reduce.linear:
             _require(self.stores_keys, f"{self.name} must store its group keys to find its old rows")
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The relations it reads, itself left out."""
+        return tuple(r for r in self.core.relations if r != self.name)
 
     @property
     def stores_keys(self) -> bool:

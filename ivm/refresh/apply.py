@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -24,6 +24,7 @@ from ivm.names import ident
 from ivm.plan.nodes import COUNT, WEIGHT, Column, Relation, Unit
 from ivm.planner.choose import Choice, choose, wide_products
 from ivm.refresh.context import Context
+from ivm.refresh.fixpoint import Fixpoint
 from ivm.refresh.full import FullBuild
 from ivm.refresh.plan import FULL, INCREMENTAL, UNCHANGED
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
@@ -95,7 +96,7 @@ class Apply:
         waves: dict[int, list[tuple[str, str]]] = {}
         for view, compiled in self.context.compiled.items():
             program = compiled.program
-            for name, reads in [(u.name, u.core.relations) for u in program.units] or [(view, program.relations)]:
+            for name, reads in [(u.name, u.reads) for u in program.units] or [(view, program.relations)]:
                 depth[name] = 1 + max((depth.get(r, -1) for r in reads), default=-1)
                 if view in self.plan.tasks and self.plan.tasks[view].strategy != UNCHANGED:
                     waves.setdefault(depth[name], []).append((view, name))
@@ -153,7 +154,7 @@ class Apply:
         return all(n is not None for n in rows) and sum(n or 0 for n in rows) <= SMALL_ROWS
 
     def _reads(self, view: str, unit: str) -> tuple[str, ...]:
-        return self._units[unit].core.relations if unit in self._units else self.context.compiled[view].program.relations
+        return self._units[unit].reads if unit in self._units else self.context.compiled[view].program.relations
 
     def _unit_names(self, view: str) -> list[str]:
         return [u.name for u in self.context.compiled[view].program.units] or [view]
@@ -161,9 +162,9 @@ class Apply:
     def _prepare(self, view: str, unit: Unit) -> _Job | Outcome:
         """Look at the deltas: an unchanged outcome, or a job with a strategy by cost."""
         state = self.manifest.units[unit.name]
-        sizes = {r: d.num_rows for r in unit.core.relations if (d := self._delta(r, state.cursors[r])) is not None}
+        sizes = {r: d.num_rows for r in unit.reads if (d := self._delta(r, state.cursors[r])) is not None}
         if not sizes:
-            cursors = {r: self._cursor(r) for r in unit.core.relations}
+            cursors = {r: self._cursor(r) for r in unit.reads}
             return Outcome(
                 unit.name, view, UNCHANGED, "empty_delta", "the changes don't touch any column that the view reads", "none", replace(state, cursors=cursors)
             )
@@ -173,7 +174,7 @@ class Apply:
 
     def _choice(self, job: _Job, requests: Requests) -> Choice:
         """Incremental or full, as far as is known: after the walk also by what must be read whole."""
-        relations = job.unit.core.relations
+        relations = job.unit.reads
         rows = {r: self._rows(r) for r in relations}
         deltas = {r: d.num_rows for r in relations if (d := self._delta(r, job.state.cursors[r])) is not None}
         whole = [r for r in relations if r in requests.whole and (rows[r] or 0) > NATIVE_WHOLE_ROWS]
@@ -186,14 +187,14 @@ class Apply:
         requests = Requests()
         inputs: dict[str, Input] = {}
         for job in jobs:
-            for relation in (*job.unit.core.relations, job.unit.name):
+            for relation in (*job.unit.reads, job.unit.name):
                 if relation not in inputs:
                     inputs[relation] = self._input(relation, job)
         refused: list[tuple[str, str, str, str]] = []
         for job in list(jobs):
             own = Requests()
-            facts = {r: replace(self._facts(r), moved=_moved(inputs[r].delta)) for r in (*job.unit.core.relations, job.unit.name)}
-            changed = frozenset(r for r in job.unit.core.relations if inputs[r].delta is not None)
+            facts = {r: replace(self._facts(r), moved=_moved(inputs[r].delta)) for r in (*job.unit.reads, job.unit.name)}
+            changed = frozenset(r for r in job.unit.reads if inputs[r].delta is not None)
             for branch in job.unit.core.branches:
                 for term in delta_terms(branch, changed):
                     job.walked.append((term, walk_term(term, facts, own)))
@@ -238,7 +239,9 @@ class Apply:
         """The unit's outcome, its batch appended; None where a LIMIT turns out to need its whole input."""
         started = time.perf_counter()
         unit, epoch = job.unit, self.plan.epoch
-        if unit.reduce is None:
+        if unit.fixpoint:
+            batch = self._batch(self._fixpoint(job, datasets), job.state)
+        elif unit.reduce is None:
             batch = self._batch(self._collect(linear_delta(unit, job.walked, datasets)), job.state)
         elif unit.reduce.linear:
             trace, large = self._accumulators(job)
@@ -266,16 +269,26 @@ class Apply:
             epoch,
             self.context.app(unit.name, f"output/{job.state.output_generation}"),
         )
-        cursors = {r: self._cursor(r) for r in unit.core.relations}
+        cursors = {r: self._cursor(r) for r in unit.reads}
         state = replace(job.state, cursors=cursors, epoch=epoch if batch.num_rows else job.state.epoch)
         task = self.plan.tasks[job.view]
         assert job.choice is not None
-        rows_in = sum(d.num_rows for r in unit.core.relations if (d := self._delta(r, job.state.cursors[r])) is not None)
+        rows_in = sum(d.num_rows for r in unit.reads if (d := self._delta(r, job.state.cursors[r])) is not None)
         return Outcome(
             unit.name, job.view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", state,
             rows_in=rows_in, rows_read=datasets.rows_read, rows_out=batch.num_rows, seconds=time.perf_counter() - started,
             cost_incremental=job.choice.cost_incremental, cost_full=job.choice.cost_full,
         )  # fmt: skip
+
+    def _fixpoint(self, job: _Job, datasets: Datasets) -> pa.Table:
+        names = (*job.unit.reads, job.unit.name)
+        inputs = {r: self._input(r, job) for r in names}
+        scratch = self.context.layout.scratch(self.plan.epoch)
+
+        def opened(tag: str, these: Mapping[str, Input]) -> Datasets:
+            return Datasets(self.context.spark, scratch, f"{self.context.name}_{self.plan.epoch}_{job.unit.name}_{tag}", these)
+
+        return Fixpoint(job.unit, inputs, {r: self._facts(r) for r in names}, opened, self._collect).delta(job.walked, datasets)
 
     def _collect(self, sql: str) -> pa.Table:
         result = self.context.spark().sql(sql).limit(RESULT_ROWS + 1).toArrow()
@@ -341,7 +354,8 @@ class Apply:
             for branch in unit.core.branches:
                 for leaf in branch.leaves:
                     needed.setdefault(leaf.relation, set()).update(leaf.columns)
-            needed.setdefault(unit.name, set()).update(c.name for c in unit.columns if unit.reduce and not unit.reduce.linear)
+            whole = unit.fixpoint or (unit.reduce and not unit.reduce.linear)
+            needed.setdefault(unit.name, set()).update(c.name for c in unit.columns if whole)
         return needed
 
     def _relation_columns(self, relation: str) -> tuple[Column, ...]:

@@ -18,6 +18,7 @@ from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
+from ivm.refresh.fixpoint import compute
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
 from ivm.rewrite.statements import accumulate, consolidated, final_rows, repeated
 from ivm.sql.maps import has_map
@@ -46,6 +47,8 @@ class FullBuild:
             sql = splice(self.context.views[view].sql, {r: self._from(r) for r in compiled.program.relations})
         elif unit.reduce is not None and unit.reduce.linear:
             sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
+        elif unit.fixpoint:
+            sql = compute(self.context.spark(), unit, self._leaf, self.context.layout.scratch(self.plan.epoch))
         else:
             sql = unit_sql(unit, self._leaf)
         columns = unit.columns if unit else compiled.program.columns

@@ -13,6 +13,7 @@ from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import WEIGHT, Column
 from ivm.refresh.context import Context
+from ivm.refresh.fixpoint import compute
 from ivm.refresh.records import Manifest
 from ivm.refresh.run import committed_or_raise
 from ivm.rewrite.statements import consolidated
@@ -96,7 +97,11 @@ def recompute_sql(context: Context, view: str, manifest: Manifest) -> str:
         return splice(context.views[view].sql, replacement)
     # Spark alone may choose another of several results: the recompute chooses by the program's rules.
     for unit in program.units:
-        replacement[unit.name] = f"({unit_sql(unit, lambda leaf: replacement[leaf.relation])})"
+        if unit.fixpoint:
+            rows = compute(context.spark(), unit, lambda leaf: replacement[leaf.relation], context.layout.scratch(manifest.epoch) / "verify")
+        else:
+            rows = unit_sql(unit, lambda leaf: replacement[leaf.relation])
+        replacement[unit.name] = f"({rows})"
     return replacement[program.units[-1].name]
 
 

@@ -16,6 +16,7 @@ from ivm.sql.calls import has_calls
 from ivm.sql.clauses import group_keys, has_windows, only, row_count, select_list, sort_columns, with_windows, without_using
 from ivm.sql.dialect import GENERATORS, function_name
 from ivm.sql.pivots import pivoted
+from ivm.sql.recursion import names_table, reads_itself, union_parts
 from ivm.sql.reduce import Units
 from ivm.sql.render import schema_leaf, unit_sql
 from ivm.sql.subqueries import Subqueries
@@ -83,12 +84,27 @@ class Compiler:
         with_ = node.args.get("with_")
         if with_ is None:
             return ctes
-        if with_.args.get("recursive"):
-            raise UnsupportedError("recursion")
         ctes = dict(ctes)
         for cte in with_.expressions:
+            if with_.args.get("recursive") and reads_itself(cte):
+                ctes[cte.alias.lower()] = self._fixpoint(cte, ctes)
+                continue
             ctes[cte.alias.lower()] = with_names(self._apart(self.query(cte.this, ctes)), cte)
         return ctes
+
+    def _fixpoint(self, cte: exp.CTE, ctes: Ctes) -> list[Block]:
+        """A recursive WITH entry: a unit that reads itself."""
+        name = cte.alias.lower()
+        parts, distinct = union_parts(cte)
+        base = [b for p in parts if not names_table(p, name) for b in self.query(p, ctes)]
+        if not base:
+            raise UnsupportedError("recursion", f"{cte.alias} has no part that doesn't read itself")
+        base = with_names(self.units.aligned(base), cte)
+
+        def step(itself: Block) -> list[Block]:
+            return [b for p in parts if names_table(p, name) for b in self.query(p, ctes | {name: [itself]})]
+
+        return self.units.fixpoint(base, step, distinct, self.taken)
 
     def _set_operation(self, node: exp.SetOperation, ctes: Ctes) -> list[Block]:
         if node.args.get("by_name"):

@@ -15,6 +15,7 @@ from ivm.plan.nodes import Column, PlanError, Program, Relation
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.compiler import Compiler
 from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
+from ivm.sql.recursion import has_set_recursion, union_all
 from ivm.sql.render import typed_nulls
 from ivm.sql.round_trip import check_round_trip
 from ivm.sql.support import VOLATILE, UnsupportedError, refusal
@@ -35,20 +36,21 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
             f"There are: {', '.join(sorted(r.name for r in relations.values())) or 'none yet'}.",
         )
     nulls = {name: typed_nulls(r.columns) for name, r in relations.items()}
+    as_set = has_set_recursion(query_tree(sql))
+    # Spark refuses UNION in a recursion; the columns are those of UNION ALL.
+    written, sql = sql, union_all(sql) if as_set else sql
     spliced = splice(sql, nulls)
     columns = analyzer.schema(spliced)
     _check_storable(columns)
     reads = tuple(dict.fromkeys(name.lower() for name, *_ in tables))
-    tree = query_tree(sql)
+    tree = query_tree(written)
     volatile = _volatile(tree)
     if volatile:
         return Program(view, columns, reads, refusals=(refusal("nondeterministic", volatile),), deterministic=False)
     try:
-        if any(w.args.get("recursive") for w in tree.find_all(exp.With)):
-            raise UnsupportedError("recursion")
         if any(function_name(f) == "session_window" for f in tree.find_all(exp.Anonymous)):
             raise UnsupportedError("clause", "session_window(), whose windows grow with the rows beside them,")
-        check_round_trip(sql, tree, relations, analyzer)
+        check_round_trip(sql, query_tree(sql), relations, analyzer)
         tree = _with_aggregates(tree.transform(_with_field_names), analyzer)
         compiler = Compiler(view, relations, analyzer)
         try:
@@ -57,6 +59,8 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
             compiler = Compiler(view, relations, analyzer, apart=True)
             units = compiler.program(_qualified(tree, relations), columns)
     except UnsupportedError as unsupported:
+        if as_set:
+            raise ViewError(f"Spark has no UNION in a recursion, and {unsupported.refusal.reason}.", unsupported.refusal.mend) from unsupported
         return Program(view, columns, reads, refusals=(unsupported.refusal,))
     except (PlanError, ViewError) as error:
         # What we made of the query, Spark or the plan's own rules refuse: then the query itself is what is run.

@@ -8,7 +8,7 @@ core is all that the reduce needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
@@ -22,7 +22,7 @@ from ivm.sql.freeze import to_branch, to_expr
 from ivm.sql.keys import core_key
 from ivm.sql.maps import canonical, check_comparable, decoded, encoded, has_map, sort_key
 from ivm.sql.render import branch_source, core_sql, reduce_sql, schema_leaf
-from ivm.sql.rules import TIES, TOP, tie_broken, ties_matter
+from ivm.sql.rules import SET_RECURSION, TIES, TOP, tie_broken, ties_matter
 from ivm.sql.support import UnsupportedError
 
 #: The alias under which a post stage sees the reduced rows.
@@ -293,6 +293,43 @@ class Units:
         self.rules.add(TOP)
         name = self._partitioned(core, Reduce((), (), "top", ", ".join(dict.fromkeys([*keys, *ties])), limit, offset))
         return [Block([leaf_item(name, name)], [], [(n, leaf_column(name, f"c{i}")) for i, n in enumerate(names[:visible])])]
+
+    # -- recursion -------------------------------------------------------------------------------
+
+    def fixpoint(self, base: list[Block], step: Callable[[Block], list[Block]], distinct: bool, taken: set[str]) -> list[Block]:
+        """Make a unit that reads itself: its rows are those of `base` and of `step` over its rows."""
+        names = [n for n, _ in base[0].outs]
+        types = [c.type for c in self.types(base)]
+        columns = tuple(Column(f"c{i}", t) for i, t in enumerate(types))
+        name = self._name()
+        self.relations[name] = Relation(name, "unit", columns)
+
+        def reader() -> Block:
+            alias = fresh(name, taken)
+            return Block([leaf_item(alias, name)], [], [(n, leaf_column(alias, f"c{i}")) for i, n in enumerate(names)])
+
+        made = set(self.made)
+        steps = []
+        for block in step(reader()):
+            own = self.types([block])
+            outs = [
+                (f"c{i}", e if o.type == t else exp.cast(e.copy(), t, dialect="spark"))
+                for i, ((_, e), o, t) in enumerate(zip(block.outs, own, types, strict=True))
+            ]
+            steps.append(block.with_outs(outs))
+        core, _ = self._core([*(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in base), *steps])
+        if any(name in u.core.relations for n, u in self.made.items() if n not in made):
+            raise UnsupportedError("recursion", "what it has found so far is grouped, sorted or subtracted inside the recursion")
+        for branch in core.branches:
+            own_leaves = [leaf for leaf in branch.leaves if leaf.relation == name]
+            if len(own_leaves) > 1 or any(leaf.scope for leaf in own_leaves) or (own_leaves and branch.dependents):
+                raise UnsupportedError("recursion", "a part of it reads the recursion twice, or in an outer join or subquery")
+        if distinct:
+            if any("<" in t for t in types):
+                raise UnsupportedError("recursion", "its rows hold arrays, maps or structs and are meant as a set")
+            self.rules.add(SET_RECURSION)
+        self._add(Unit(name, core, None, None, columns, fixpoint="distinct" if distinct else "all"))
+        return [reader()]
 
     # -- units -----------------------------------------------------------------------------------
 

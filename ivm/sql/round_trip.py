@@ -13,12 +13,13 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
+from ivm.names import ident
 from ivm.plan.nodes import Column, Relation
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.render import typed_nulls
 from ivm.sql.support import UnsupportedError
-from ivm.sql.text import splice
+from ivm.sql.text import relation_tables, splice
 
 
 def check_round_trip(sql: str, tree: exp.Expression, relations: dict[str, Relation], analyzer: Analyzer) -> None:
@@ -39,13 +40,22 @@ def check_round_trip(sql: str, tree: exp.Expression, relations: dict[str, Relati
     written, read = split_with(sql), split_with(again)
     if len(written) != len(read):
         raise UnsupportedError("round_trip", "its WITH clause")
-    for (name, names, mine), (_, _, theirs) in zip(written, read, strict=True):
+    relations_only = dict(nulls)
+    for i, ((name, names, mine), (_, _, theirs)) in enumerate(zip(written, read, strict=True)):
+        if name and name.lower() in {t.lower() for t, *_ in relation_tables(mine)} - relations.keys():
+            entries = ", ".join(f"{n} {_columns(c)} AS ({q})" for n, c, q in written[: i + 1])
+            itself = f"WITH RECURSIVE {entries} SELECT * FROM {name}"
+            nulls[name.lower()] = typed_nulls(analyzer.schema(splice(itself, relations_only)))
         one = splice(mine, nulls)
         if not analyzer.same(one, splice(theirs, nulls)):
             raise UnsupportedError("round_trip", "after parsing it reads: " + theirs[:200])
         if name:
             columns = analyzer.schema(one)
             nulls[name.lower()] = typed_nulls([Column(n, c.type) for n, c in zip(names or [c.name for c in columns], columns, strict=True)])
+
+
+def _columns(names: list[str]) -> str:
+    return f"({', '.join(map(ident, names))})" if names else ""
 
 
 def spelled_casts(sql: str) -> str:
@@ -89,7 +99,7 @@ def split_with(sql: str) -> list[tuple[str, list[str], str]]:
     if not tokens or tokens[0].token_type is not TokenType.WITH:
         return [("", [], sql)]
     parts: list[tuple[str, list[str], str]] = []
-    at = 1
+    at = 1 + (tokens[1].token_type is TokenType.RECURSIVE)
     while True:
         name, at = tokens[at].text, at + 1
         names: list[str] = []

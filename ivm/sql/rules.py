@@ -19,6 +19,7 @@ TEXT = "listagg() without an order is sorted"
 BY = "max_by() and min_by() take the largest (smallest) value where the order ties"
 MODE = "mode() takes the smallest of the most frequent values"
 TIES = "rows that tie in a window's order are ordered by all columns that the window's query reads"
+SET_RECURSION = "WITH RECURSIVE ... UNION gives each row once, as in standard SQL (Spark itself has only UNION ALL there)"
 TOP = "rows that tie in ORDER BY ... LIMIT are ordered by all of its columns"
 
 #: Window functions whose value depends on the order of rows that tie.

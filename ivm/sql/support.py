@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivm.plan.nodes import Refusal
 
 _REASONS: dict[str, tuple[str, str]] = {
-    "recursion": ("WITH RECURSIVE is not maintained yet", "accept the full refresh"),
+    "recursion": ("this recursion has no delta rule: {what}", "let each part read the recursion once, in a plain join, and group or sort outside of it"),
     "nondeterministic": ("{what} gives another answer each time it is asked", "take the value from a source column; the view is refreshed in full each time"),
     "no_source": ("no table is read, so nothing can change", "nothing to mend: it is built once"),
     "round_trip": (
