@@ -420,7 +420,7 @@ class Compiler:
         for name, e in selected:
             function = e.this if isinstance(e, exp.Aliases) else e
             if function_name(function) not in GENERATORS:
-                if any(function_name(f) in GENERATORS for f in e.find_all(exp.Anonymous)):
+                if any(function_name(f) in GENERATORS and not f.find_ancestor(exp.Query) for f in e.copy().find_all(exp.Anonymous)):
                     raise UnsupportedError("clause", "a generator inside an expression")
                 result.append((name, e))
                 continue

@@ -55,7 +55,7 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
         compiler = Compiler(view, relations, analyzer)
         try:
             units = compiler.program(_qualified(tree, relations), columns)
-        except ViewError:
+        except (ViewError, UnsupportedError):
             compiler = Compiler(view, relations, analyzer, apart=True)
             units = compiler.program(_qualified(tree, relations), columns)
     except UnsupportedError as unsupported:
