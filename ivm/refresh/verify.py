@@ -14,7 +14,7 @@ from ivm.names import ident, table_ref
 from ivm.plan.nodes import WEIGHT, Column
 from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import compute
-from ivm.refresh.records import Manifest
+from ivm.refresh.records import Cursor, Manifest
 from ivm.refresh.run import committed_or_raise
 from ivm.rewrite.statements import consolidated
 from ivm.sql.blocks import sql_of
@@ -83,7 +83,8 @@ def recompute_sql(context: Context, view: str, manifest: Manifest) -> str:
     cursors = {r: c for n, s in manifest.units.items() if n == view or n.startswith(f"{view}__") for r, c in s.cursors.items()}
     replacement = {}
     for relation in context.compiled[view].program.relations:
-        cursor = cursors[relation]
+        # A relation that is named but not needed (in a WITH that nothing reads) has no cursor: any version will do.
+        cursor = cursors.get(relation) or manifest.sources.get(relation) or Cursor(manifest.units[relation].version, epoch=manifest.units[relation].epoch)
         if relation in context.sources:
             location = context.sources[relation].location
             ref = table_ref(native.local_path(location), cursor.version)

@@ -2,7 +2,7 @@
 
     trace  =  batch 1 + batch 2 + ... , each at least twice as long as the next
 
-A merge consolidates, so what cancelled takes no space. Looking up a batch's keys costs a binary search in each
+A merge consolidates wherever something may cancel, so what is gone takes no space. Looking up a batch's keys costs a binary search in each
 batch. Source: differential dataflow's spine (geometric merging).
 """
 
@@ -34,7 +34,10 @@ class Spine:
         self.batches.append(batch.indexed(self.keys))
         while len(self.batches) > 1 and len(self.batches[-1].rows) * 2 > len(self.batches[-2].rows):
             last, before = self.batches.pop(), self.batches.pop()
-            merged = (before.rows + last.rows).consolidated()
+            merged = before.rows + last.rows
+            # Where nothing can cancel and rows have values of their own, sorting by the key is enough.
+            if merged.names == list(self.keys) or bool((merged.diffs < 0).any()):
+                merged = merged.consolidated()
             if len(merged):
                 self.batches.append(merged.indexed(self.keys))
 

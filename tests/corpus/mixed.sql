@@ -51,3 +51,6 @@ SELECT k FROM a WHERE EXISTS (WITH t AS (SELECT k FROM b WHERE y > 1) SELECT 1 F
 
 -- with_in_both_sides: incremental
 SELECT l.k, r.n FROM (WITH t AS (SELECT k, sum(x) AS s FROM a GROUP BY k) SELECT * FROM t WHERE s > 1) l JOIN (WITH t AS (SELECT k, count(*) AS n FROM b GROUP BY k) SELECT * FROM t) r ON l.k = r.k
+
+-- with_unused: incremental
+WITH t AS (SELECT k FROM b) SELECT k, x FROM a
