@@ -24,6 +24,7 @@ from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 from ivm.rewrite.statements import repeated
+from ivm.sql.maps import comparable
 from ivm.sql.render import columns_sql
 
 if TYPE_CHECKING:
@@ -255,24 +256,25 @@ class Datasets:
     def _whole_bag(self, relation: str, state: State) -> str:
         """All rows of the state that the table itself doesn't have, written out: inside a subquery Spark 4.2 got this union wrong."""
         name = f"__ivm_{self._tag}_{relation}_{state.value}_rows"
-        leaf = Leaf(relation, relation, tuple(c.name for c in self._inputs[relation].columns))
-        delta = self.delta(leaf)
+        columns = self._inputs[relation].columns
+        delta = self.delta(Leaf(relation, relation, tuple(c.name for c in columns)))
         with self._lock:
             if name not in self._registered:
                 path = self._scratch / name.lstrip("_")
-                self._spark().sql(self._bag_sql(leaf.columns, self._table(relation), delta, state)).write.mode("overwrite").parquet(str(path))
+                self._spark().sql(self._bag_sql(columns, self._table(relation), delta, state)).write.mode("overwrite").parquet(str(path))
                 self._spark().read.parquet(str(path)).createOrReplaceTempView(name)
                 self._registered[name] = relation
         return ident(name)
 
     @staticmethod
-    def _bag_sql(columns: Sequence[str], table: str, delta: str, state: State) -> str:
+    def _bag_sql(columns: Sequence[Column], table: str, delta: str, state: State) -> str:
         # Only rows equal to one of the delta's are counted; all others are as they were.
-        on = " AND ".join(f"t.{ident(c)} <=> d.{ident(c)}" for c in columns)
-        mine, sign = columns_sql(columns, "t"), "" if state is State.NEW else "-"
+        on = " AND ".join(f"{comparable(c, 't')} <=> {comparable(c, 'd')}" for c in columns)
+        names = [c.name for c in columns]
+        mine, sign = columns_sql(names, "t"), "" if state is State.NEW else "-"
         same = f"SELECT {mine} FROM {table} AS t LEFT ANTI JOIN {delta} AS d ON {on}"
         there = f"SELECT {mine}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table} AS t LEFT SEMI JOIN {delta} AS d ON {on}"
-        moved = f"SELECT {columns_sql(columns)}, CAST({sign}{ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} FROM {delta}"
+        moved = f"SELECT {columns_sql(names)}, CAST({sign}{ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} FROM {delta}"
         return f"{same} UNION ALL {repeated(f'{there} UNION ALL {moved}', columns)}"
 
     def stored(self, relation: str) -> str:

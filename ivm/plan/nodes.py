@@ -75,8 +75,11 @@ class Expr:
 
 @dataclass(frozen=True)
 class Output:
+    """A named expression; in a core with its type in Spark."""
+
     name: str
     expr: Expr
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,11 @@ class Core:
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(o.name for o in self.branches[0].outputs)
+
+    @property
+    def typed(self) -> tuple[Column, ...]:
+        """The columns with their types."""
+        return tuple(Column(o.name, o.type) for o in self.branches[0].outputs)
 
     @property
     def relations(self) -> tuple[str, ...]:

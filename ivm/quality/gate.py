@@ -134,7 +134,7 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
     trace = (
         f"SELECT {names}, {ident(WEIGHT)} FROM delta.{ident(context.layout.output_trace(outcome.unit, state.output_generation))} WHERE {ident(EPOCH)} = {epoch}"
     )
-    return context.spark().sql(repeated(f"{published} UNION ALL {trace}", schema.names))
+    return context.spark().sql(repeated(f"{published} UNION ALL {trace}", context.compiled[outcome.view].program.columns))
 
 
 def _pandas(table: pa.Table) -> pd.DataFrame:

@@ -305,10 +305,10 @@ class Apply:
     def _accumulators(self, job: _Job) -> tuple[str, bool]:
         """The accumulator trace before this epoch, and whether it is large: small ones are handed over as Parquet, large ones scanned by Spark."""
         path = self.context.layout.accumulator_trace(job.unit.name, job.state.generation)
-        delta = native.table(path)
         before = f"__ivm_epoch < {self.plan.epoch}"
         assert job.unit.reduce is not None
         columns = accumulator_columns(job.unit.reduce)
+        delta = native.table(path)
         if native.rows(delta) > 10 * NATIVE_WHOLE_ROWS:
             return f"(SELECT * FROM delta.{ident(path)} WHERE {before})", True
         name = f"__ivm_{self.context.name}_{self.plan.epoch}_{job.unit.name}_accumulators"

@@ -48,7 +48,7 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     fresh = (
         f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed` WHERE {where}"
     )
-    rows = native.plain(context.spark().sql(consolidated(f"{fresh}\nUNION ALL\n{published}", names)).toArrow())
+    rows = native.plain(context.spark().sql(consolidated(f"{fresh}\nUNION ALL\n{published}", compiled.program.columns)).toArrow())
     batch = rows.cast(pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
     unit = compiled.program.units[-1] if compiled.program.units else None
     if unit is not None and unit.reduce is not None and unit.reduce.linear:

@@ -102,7 +102,14 @@ class FullBuild:
             return f"({published})"
         trace = f"delta.{ident(self.context.layout.output_trace(relation, state.output_generation))}"
         weighted = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({published}) UNION ALL SELECT {columns}, {ident(WEIGHT)} FROM {trace} WHERE {ident(EPOCH)} = {self.plan.epoch}"
-        return f"({repeated(weighted, names)})"
+        return f"({repeated(weighted, self._columns(relation))})"
+
+    def _columns(self, relation: str) -> tuple[Column, ...]:
+        for compiled in self.context.compiled.values():
+            for unit in compiled.program.units:
+                if unit.name == relation:
+                    return unit.columns
+        return self.context.compiled[relation].program.columns
 
     def _rows_in(self, cursors: dict[str, Cursor]) -> int:
         total = 0
@@ -125,7 +132,10 @@ class FullBuild:
         path = self.context.layout.accumulator_trace(unit.name, generation)
         app = self.context.app(unit.name, f"accumulators/{generation}")
         if _staged_rows(staging) <= COMPARE_ROWS:
-            append_batch(path, native.plain(pads.dataset(staging, format="parquet").to_table()), epoch, app)
+            batch = native.plain(pads.dataset(staging, format="parquet").to_table())
+            if not append_batch(path, batch, epoch, app) and not native.exists(path):
+                # A trace without batches is a table all the same.
+                native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch)
         elif (native.last_txn(path, app) or 0) < epoch:
             rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM parquet.{ident(staging)}")
             rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(path)
@@ -150,7 +160,7 @@ class FullBuild:
         path = self.context.layout.table(Path(staging).parent.name, before.public)
         new = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM parquet.{ident(staging)}"
         old = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, before.version)}"
-        result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", names)).toArrow())
+        result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
         return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
 
 

@@ -63,7 +63,7 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     fresh = recomputed or recompute_sql(context, view, context.log.manifest())
     published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(view, True), state.version)}"
     rows = f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\nUNION ALL\n{published}"
-    differing = context.spark().sql(consolidated(rows, names)).limit(SAMPLED_ROWS).toArrow().to_pylist()
+    differing = context.spark().sql(consolidated(rows, [Column(n, "") for n in names])).limit(SAMPLED_ROWS).toArrow().to_pylist()
     weights = [row.pop(WEIGHT) for row in differing]
     missing = [row for row, weight in zip(differing, weights, strict=True) if weight > 0]
     unexpected = [row for row, weight in zip(differing, weights, strict=True) if weight < 0]

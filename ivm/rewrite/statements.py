@@ -16,7 +16,7 @@ from ivm.rewrite.accumulators import accumulators, result_sql
 from ivm.rewrite.delta_join import State, Term
 from ivm.rewrite.slices import DELTA, WHOLE, Reached
 from ivm.sql.blocks import sql_of
-from ivm.sql.maps import sort_key
+from ivm.sql.maps import decoded, has_map, sort_key
 from ivm.sql.render import branch_sql, columns_sql, group_by, post_sql, reduce_sql
 
 OLD, NEW = "__ivm_old", "__ivm_new"
@@ -129,14 +129,28 @@ def term_sql(term: Term, branch: Branch, reached: dict[str, Reached], reads: Rea
     return branch_sql(branch, lambda leaf: items[leaf.alias], [f"{' * '.join(weights)} AS {ident(WEIGHT)}"])
 
 
-def consolidated(rows: str, columns: Sequence[str]) -> str:
-    """Each row once, without zero weights."""
-    return f"SELECT {columns_sql(columns)}, CAST(SUM({ident(WEIGHT)}) AS bigint) AS {ident(WEIGHT)}\nFROM ({rows}) AS `__ivm_rows`{group_by(columns)}\nHAVING SUM({ident(WEIGHT)}) <> 0"
+def consolidated(rows: str, columns: Sequence[Column], having: str = "<> 0") -> str:
+    """Each row once, without zero weights (or only those whose weight is `having`).
+
+    Maps are grouped by their entries: Spark 4.2's own GROUP BY takes NULL values of maps for zeros.
+    """
+    if any(has_map(c.type) for c in columns):
+        entries = [f"{sql_of(sort_key(c))} AS {ident(c.name)}" for c in columns]
+        plain = [Column(c.name, "") for c in columns]
+        inner = consolidated(f"SELECT {', '.join(entries)}, {ident(WEIGHT)} FROM ({rows}) AS `__ivm_maps`", plain, having)
+        back = [f"{sql_of(decoded(sort_key(Column(c.name, '')), c.type))} AS {ident(c.name)}" for c in columns]
+        return f"SELECT {', '.join(back)}, {ident(WEIGHT)}\nFROM ({inner}) AS `__ivm_entries`"
+    names = [c.name for c in columns]
+    return _grouped(rows, names, having)
+
+
+def _grouped(rows: str, columns: Sequence[str], having: str) -> str:
+    return f"SELECT {columns_sql(columns)}, CAST(SUM({ident(WEIGHT)}) AS bigint) AS {ident(WEIGHT)}\nFROM ({rows}) AS `__ivm_rows`{group_by(columns)}\nHAVING SUM({ident(WEIGHT)}) {having}"
 
 
 def linear_delta(unit: Unit, walked: Walked, reads: Reads) -> str:
     """Output delta of a unit without reduce: (columns, WEIGHT), consolidated."""
-    return consolidated(branch_deltas(walked, reads), [c.name for c in unit.columns])
+    return consolidated(branch_deltas(walked, reads), unit.columns)
 
 
 def accumulate(unit: Unit, rows: str, weighted: bool) -> str:
@@ -237,14 +251,14 @@ def group_delta(
     if not keys:
         new = post_sql(unit.post, reduce_sql(unit.reduce, core), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
         old = f"SELECT {columns_sql(columns)}, CAST(-1 AS int) AS {ident(WEIGHT)}\nFROM {stored}"
-        return consolidated(new + chr(10) + "UNION ALL" + chr(10) + old, columns)
+        return consolidated(new + chr(10) + "UNION ALL" + chr(10) + old, unit.columns)
     affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({_changed_rows(unit.core, walked, reads, keys)}) AS `__ivm_terms`"
     on_new = " AND ".join(f"c.{ident(k)} <=> k.{ident(k)}" for k in keys)
     restricted = f"SELECT c.*\nFROM ({core}) AS c\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_new}"
     new = post_sql(unit.post, reduce_sql(unit.reduce, restricted), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
     on_old = " AND ".join(f"s.{ident(str(o))} <=> k.{ident(k)}" for o, k in zip(unit.key_outputs(), keys, strict=True))
     old = f"SELECT {columns_sql(columns, 's')}, CAST(-1 AS int) AS {ident(WEIGHT)}\nFROM {stored} AS s\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_old}"
-    return f"WITH `__ivm_affected` AS (\n{affected}\n)\n{consolidated(new + chr(10) + 'UNION ALL' + chr(10) + old, columns)}"
+    return f"WITH `__ivm_affected` AS (\n{affected}\n)\n{consolidated(new + chr(10) + 'UNION ALL' + chr(10) + old, unit.columns)}"
 
 
 def _changed_rows(core: Core, walked: Walked, reads: Reads, keys: Sequence[str]) -> str:
@@ -255,7 +269,7 @@ def _changed_rows(core: Core, walked: Walked, reads: Reads, keys: Sequence[str])
     """
     if not any(reads.changed(leaf.relation) for term, _ in walked for leaf in term.branch.dependents):
         return branch_deltas(walked, reads, keys)
-    return consolidated(branch_deltas(walked, reads), core.columns)
+    return consolidated(branch_deltas(walked, reads), core.typed)
 
 
 def new_core(core: Core, levels: Sequence[dict[str, Reached]], reads: Reads) -> str:
@@ -266,8 +280,9 @@ def new_core(core: Core, levels: Sequence[dict[str, Reached]], reads: Reads) -> 
     return "\nUNION ALL\n".join(parts)
 
 
-def repeated(rows: str, columns: Sequence[str]) -> str:
+def repeated(rows: str, columns: Sequence[Column]) -> str:
     """Weighted rows as a bag: each row as often as its weights add up to."""
     times = f"EXPLODE(SEQUENCE(CAST(1 AS bigint), {ident(WEIGHT)}))"
-    once = f"{consolidated(rows, columns)} AND SUM({ident(WEIGHT)}) > 0"
-    return f"SELECT {columns_sql(columns)}\nFROM (SELECT {columns_sql(columns)}, {times} AS `__ivm_i` FROM ({once}) AS `__ivm_once`) AS `__ivm_bag`"
+    once = consolidated(rows, columns, "> 0")
+    names = [c.name for c in columns]
+    return f"SELECT {columns_sql(names)}\nFROM (SELECT {columns_sql(names)}, {times} AS `__ivm_i` FROM ({once}) AS `__ivm_once`) AS `__ivm_bag`"

@@ -40,7 +40,7 @@ def top_candidates(unit: Unit, walked: Walked, reads: Reads, stored: str) -> str
     rows = f"SELECT {columns_sql(core)}, 1L AS {ident(WEIGHT)} FROM ({mine}) AS `__ivm_stored` UNION ALL {deltas}"
     last = f"SELECT *, row_number() OVER (ORDER BY {order}) AS `__ivm_i`, count(*) OVER () AS `__ivm_n` FROM ({mine}) AS `__ivm_stored`"
     both = (
-        f"SELECT {columns_sql(core)}, 0 AS {ident(MARK)} FROM ({repeated(rows, core)}) AS `__ivm_candidates`\n"
+        f"SELECT {columns_sql(core)}, 0 AS {ident(MARK)} FROM ({repeated(rows, unit.core.typed)}) AS `__ivm_candidates`\n"
         f"UNION ALL SELECT {columns_sql(core)}, 1 AS {ident(MARK)} FROM ({last}) AS `__ivm_last` WHERE `__ivm_i` = `__ivm_n`"
     )
     placed = f"SELECT *, row_number() OVER (ORDER BY {order}, {ident(MARK)}) AS {ident(PLACE)} FROM ({both}) AS `__ivm_both`"

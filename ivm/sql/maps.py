@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Column
+from ivm.sql.blocks import sql_of
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.support import UnsupportedError
 
@@ -55,6 +56,15 @@ def encoded(node: exp.Expression, type_: str) -> exp.Expression:
 def sort_key(column: Column) -> exp.Expression:
     """A bare column as something Spark can sort by."""
     return encoded(exp.column(exp.to_identifier(column.name, quoted=True)), column.type)
+
+
+def comparable(column: Column, alias: str) -> str:
+    """SQL of an alias's column as something Spark can compare.
+
+    >>> comparable(Column("m", "map<int,int>"), "t"), comparable(Column("n", "int"), "t")
+    ('ARRAY_SORT(MAP_ENTRIES(`t`.`m`))', '`t`.`n`')
+    """
+    return sql_of(encoded(exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)), column.type))
 
 
 def decoded(node: exp.Expression, type_: str) -> exp.Expression:

@@ -9,6 +9,7 @@ core is all that the reduce needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -337,12 +338,12 @@ class Units:
         """The blocks as a core whose rows can be told apart, and its columns."""
         core = Core(tuple(to_branch(b, self.relations) for b in blocks))
         self._check_scalars(core)
-        columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
+        columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations))) if core.columns else ()
         check_comparable(columns)
         if any(has_map(c.type) for c in columns):
             blocks = [b.with_outs((n, canonical(e, c.type)) for (n, e), c in zip(b.outs, columns, strict=True)) for b in blocks]
             core = Core(tuple(to_branch(b, self.relations) for b in blocks))
-        return core, columns
+        return _with_types(core, columns), columns
 
     def _name(self) -> str:
         self._count += 1
@@ -374,7 +375,8 @@ class Units:
         columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
         unit = Unit(self._name(), core, None, None, columns, core_key(core))
         self._add(unit)
-        return Core((to_branch(Block([leaf_item(unit.name, unit.name)], [], [(c.name, leaf_column(unit.name, c.name)) for c in columns]), self.relations),))
+        block = Block([leaf_item(unit.name, unit.name)], [], [(c.name, leaf_column(unit.name, c.name)) for c in columns])
+        return _with_types(Core((to_branch(block, self.relations),)), columns)
 
     def _check_scalars(self, core: Core) -> None:
         leaf_sql = schema_leaf(self.relations)
@@ -423,6 +425,10 @@ class Units:
         del self.made[inner_name]
         key = tuple(carried[k.name] for k in inner.reduce.keys) if all_carried and _is_key(inner.reduce) else ()
         return Unit(name, inner.core, inner.reduce, post, columns, key)
+
+
+def _with_types(core: Core, columns: tuple[Column, ...]) -> Core:
+    return Core(tuple(replace(b, outputs=tuple(replace(o, type=c.type) for o, c in zip(b.outputs, columns, strict=True))) for b in core.branches))
 
 
 def _is_key(reduce: Reduce) -> bool:

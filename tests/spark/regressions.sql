@@ -1,0 +1,6 @@
+-- accumulators that were empty at the first build
+SELECT DISTINCT k, y FROM b WHERE y NOT IN (SELECT k FROM a)
+-- NULLs in a map's values became zeros in Spark's GROUP BY
+SELECT q.k, q.x, map('u', q.x, 'n', q.k) AS m, min(q.x) OVER (PARTITION BY q.x ORDER BY q.k ROWS UNBOUNDED PRECEDING) AS w FROM a q
+-- a relation that is named but not needed
+WITH t AS (SELECT k FROM b) SELECT k, x FROM a
