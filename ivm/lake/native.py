@@ -163,7 +163,9 @@ def consolidate(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Each row once with the sum of its weights, where that is not zero."""
-    if rows_.num_rows and any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
+    if rows_.num_rows == 0:
+        return rows_.select([*columns, WEIGHT])
+    if any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
         summed = _sum_nested(rows_, columns)
     else:
         summed = rows_.group_by(list(columns), use_threads=False).aggregate([(WEIGHT, "sum")]).rename_columns([*columns, WEIGHT])

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, queries, rewritten, select_of, set_from, sql_of, value_of
+from ivm.sql.calls import find_calls
 from ivm.sql.dialect import is_aggregate
+from ivm.sql.rules import settled, ties_matter
 from ivm.sql.support import UnsupportedError
 
 if TYPE_CHECKING:
@@ -139,6 +141,22 @@ class Subqueries:
             inner = units.stored([inner], self.compiler.taken)[0]
         return exp.Subquery(this=select_of(inner))
 
+    def _settled(self, node: exp.Expression) -> exp.Expression:
+        """Aggregate calls that have one value for each bag of rows: both states are evaluated, and must not differ by chance."""
+        if any(ties_matter(w) for w in node.find_all(exp.Window)):
+            raise UnsupportedError("clause", "a correlated subquery with a window function whose order may tie")
+
+        def swap(n: exp.Expression) -> exp.Expression | None:
+            if isinstance(n, exp.Query):
+                return n.copy()
+            if next(find_calls(n), None) is not n:
+                return None
+            call, rule = settled(n)
+            self.compiler.units.rules |= {rule} if rule else set()
+            return call.copy()
+
+        return rewritten(node, swap)
+
     def correlated(self, node: exp.Expression, values: Scope, ctes: Ctes) -> exp.Query:
         """A query that reads outer columns, its tables as leaves; it stays a query."""
         if isinstance(node, exp.Subquery):
@@ -163,7 +181,8 @@ class Subqueries:
         preds += [self.inline(part, merged, ctes, None) for part in conjuncts(where.this if where else None)]
         result = exp.Select(
             expressions=[
-                exp.alias_(self.inline(e.unalias(), merged, ctes, None), e.alias_or_name or f"c{i}", quoted=True) for i, e in enumerate(node.expressions)
+                exp.alias_(self.inline(self._settled(e.unalias()), merged, ctes, None), e.alias_or_name or f"c{i}", quoted=True)
+                for i, e in enumerate(node.expressions)
             ]
         )
         set_from(result, block.items)
@@ -171,7 +190,7 @@ class Subqueries:
             result.set("where", exp.Where(this=exp.and_(*(exp.Paren(this=p) for p in preds), copy=False)))
         for name in ("group", "having", "order"):
             if node.args.get(name) is not None:
-                result.set(name, self.inline(node.args[name], merged, ctes, None))
+                result.set(name, self.inline(self._settled(node.args[name]), merged, ctes, None))
         for name in ("distinct", "limit", "offset"):
             if node.args.get(name) is not None:
                 result.set(name, node.args[name].copy())

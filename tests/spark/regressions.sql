@@ -4,3 +4,7 @@ SELECT DISTINCT k, y FROM b WHERE y NOT IN (SELECT k FROM a)
 SELECT q.k, q.x, map('u', q.x, 'n', q.k) AS m, min(q.x) OVER (PARTITION BY q.x ORDER BY q.k ROWS UNBOUNDED PRECEDING) AS w FROM a q
 -- a relation that is named but not needed
 WITH t AS (SELECT k FROM b) SELECT k, x FROM a
+-- arrays in groups of which none changed its row
+SELECT DISTINCT p, arr, x FROM a WHERE x > 1
+-- first() inside a correlated subquery was left to chance
+SELECT a.k, (SELECT first(b.y) FROM b WHERE b.k = a.k) AS f, (SELECT collect_list(b.n) FROM b WHERE b.k = a.k) AS l FROM a
