@@ -22,7 +22,7 @@ from ivm.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _PIPELINE_KEYS = {"name", "root", "lane", "schedule", "sources", "views"}
-_SOURCE_KEYS = {"path", "table", "primary_key", "foreign_keys"}
+_SOURCE_KEYS = {"path", "table", "primary_key", "foreign_keys", "effective_date"}
 _VIEW_KEYS = {"mode"}
 _CHECK_KEYS = {"delta", "state"}
 
@@ -33,6 +33,7 @@ class SourceConfig:
     location: str
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[tuple[tuple[str, ...], str], ...] = ()
+    effective_date: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def _source(name: str, data: Any, folder: Path, file: Path) -> SourceConfig:
     primary = data.get("primary_key") or []
     foreign = _mapping(data.get("foreign_keys") or {}, file, f"sources.{name}.foreign_keys")
     keys = tuple((tuple(c.strip() for c in columns.split(",")), str(to)) for columns, to in foreign.items())
-    return SourceConfig(name, location, (primary,) if isinstance(primary, str) else tuple(primary), keys)
+    return SourceConfig(name, location, (primary,) if isinstance(primary, str) else tuple(primary), keys, str(data.get("effective_date") or ""))
 
 
 def _location(text: str, folder: Path, file: Path) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from inspect import signature as inspect_signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,7 @@ class Pipeline:
         config = load_folder(Path(folder))
         pipe = cls(config.name, spark, root or config.root, lane=config.lane, checks=config.checks)
         for source in config.sources:
-            pipe.source(source.name, source.location, source.primary_key, dict(source.foreign_keys))
+            pipe.source(source.name, source.location, source.primary_key, dict(source.foreign_keys), source.effective_date)
         for view in config.views:
             pipe.view(view.name, view.sql, view.mode, file=view.file)
         return pipe
@@ -84,16 +85,23 @@ class Pipeline:
 
     # -- declarations -----------------------------------------------------------------------------
 
-    def source(self, name: str, location: str | Path, primary_key: Sequence[str] = (), foreign_keys: Mapping[tuple[str, ...] | str, str] | None = None) -> None:
+    def source(
+        self,
+        name: str,
+        location: str | Path,
+        primary_key: Sequence[str] = (),
+        foreign_keys: Mapping[tuple[str, ...] | str, str] | None = None,
+        effective_date: str = "",
+    ) -> None:
         """Declare a Delta table with a change feed, by path or catalog identifier.
 
         `foreign_keys` maps a column (or a tuple of them) to the source it refers to. Keys only steer how rows are found.
-        Raises SourceError where the table can't be maintained from.
+        `effective_date` names the column that tells from which day a row holds, for `read(view, as_of=...)`. Raises SourceError where the table can't be maintained from.
         """
         check_name(name, "source")
         self._free(name)
         keys = tuple(((c,) if isinstance(c, str) else tuple(c), to.lower()) for c, to in (foreign_keys or {}).items())
-        source = Source(name, str(location), (primary_key,) if isinstance(primary_key, str) else tuple(primary_key), keys)
+        source = Source(name, str(location), (primary_key,) if isinstance(primary_key, str) else tuple(primary_key), keys, effective_date)
         inspect(source, None if native.is_local(source.location) else self.spark, self.context.lane)
         self.context.sources[name.lower()] = source
 
@@ -219,9 +227,18 @@ class Pipeline:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def read(self, view: str, epoch: int | None = None) -> DataFrame:
-        """The view's rows as of the last committed epoch, or of an earlier one: exactly the view's columns."""
+    def read(self, view: str, epoch: int | None = None, as_of: str | date | None = None, revision: int | None = None) -> DataFrame:
+        """The view's rows as of the last committed epoch, or of an earlier one: exactly the view's columns.
+
+        With `as_of`, a day: what the view held on that day, as it was known at epoch `revision` (the last one by default).
+        That is computed from the sources' rows that were effective then, at the versions that epoch had read.
+        """
         name = self.known(view)
+        if as_of is not None or revision is not None:
+            from ivm.refresh.as_of import as_of_sql
+
+            self._compile()
+            return self.spark.sql(as_of_sql(self.context, name, as_of, revision if revision is not None else epoch))
         manifest = self.context.log.manifest(epoch)
         if epoch is None:
             state = committed_or_raise(self.context, name)

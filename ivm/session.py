@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -135,11 +136,18 @@ def small_statements(spark: SparkSession) -> Iterator[None]:
 
 
 def error_text(error: Exception) -> str:
-    """Spark's own message: the condition and the sentence, without the plan and the stack."""
+    """Spark's own message: the condition, the sentence and the line, without the plan and the stack.
+
+    >>> error_text(Exception("[X] Column `a` cannot be resolved. SQLSTATE: 42703; line 3 pos 7;\\n'Project"))
+    '[X] Column `a` cannot be resolved. SQLSTATE: 42703 (line 3)'
+    """
     text = str(error).strip()
-    for mark in ("\n\nJVM stacktrace", "\n\n'", "; line ", "\n'", ";\n"):
+    line = re.search(r"\(?\bline (\d+),? pos \d+\)?", text)
+    for mark in ("\n\nJVM stacktrace", "\n\n== SQL", "\n== SQL", "\n\n'", "; line ", "\n'", ";\n"):
         text = text.split(mark)[0]
-    return text.strip()
+    # The column is left out: tables are replaced by their types before Spark is asked, so it would be another one.
+    text = re.sub(r"\s*\(line \d+,? pos \d+\)", "", text).strip()
+    return f"{text} (line {line.group(1)})" if line else text
 
 
 _CTE_POLICY = "spark.sql.legacy.ctePrecedencePolicy"

@@ -27,12 +27,16 @@ _FEED = "delta.enableChangeDataFeed"
 
 @dataclass(frozen=True)
 class Source:
-    """A declared source. `primary_key` and `foreign_keys` (columns -> source) only steer the planner."""
+    """A declared source. `primary_key` and `foreign_keys` (columns -> source) only steer the planner.
+
+    `effective_date` is the column that tells from which day a row holds, "" where rows hold as soon as they are there.
+    """
 
     name: str
     location: str
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[tuple[tuple[str, ...], str], ...] = ()
+    effective_date: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def _require_feed(source: Source, properties: dict[str, Any]) -> None:
 
 def _require_key(source: Source, columns: tuple[Column, ...]) -> None:
     names = {c.name.lower() for c in columns}
-    declared = [*source.primary_key, *(c for cs, _ in source.foreign_keys for c in cs)]
+    declared = [*source.primary_key, *(c for cs, _ in source.foreign_keys for c in cs), *([source.effective_date] if source.effective_date else [])]
     missing = [k for k in declared if k.lower() not in names]
     if missing:
         raise SourceError(

@@ -6,6 +6,7 @@ Only where that text leaves Spark a choice (see `sql.rules`) does it run the com
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,8 +79,11 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     )
 
 
-def recompute_sql(context: Context, view: str, manifest: Manifest) -> str:
-    """The view's own text over the versions that the view has read."""
+def recompute_sql(context: Context, view: str, manifest: Manifest, condition: Mapping[str, str] | None = None) -> str:
+    """The view's own text over the versions that the view has read.
+
+    With a `condition` for each source (or none) the views in between are computed as well, over the rows that meet it.
+    """
     cursors = {r: c for n, s in manifest.units.items() if n == view or n.startswith(f"{view}__") for r, c in s.cursors.items()}
     replacement = {}
     for relation in context.compiled[view].program.relations:
@@ -88,9 +92,9 @@ def recompute_sql(context: Context, view: str, manifest: Manifest) -> str:
         if relation in context.sources:
             location = context.sources[relation].location
             ref = table_ref(native.local_path(location), cursor.version)
-            replacement[relation] = f"(SELECT * FROM {ref})"
-        elif cursor.epoch == manifest.units[relation].epoch:
-            replacement[relation] = f"({recompute_sql(context, relation, manifest)})"
+            replacement[relation] = f"(SELECT * FROM {ref}{(condition or {}).get(relation, '')})"
+        elif condition is not None or cursor.epoch == manifest.units[relation].epoch:
+            replacement[relation] = f"({recompute_sql(context, relation, manifest, condition)})"
         else:
             replacement[relation] = f"(SELECT * FROM {table_ref(context.layout.table(relation, True), cursor.version)})"
     program = context.compiled[view].program

@@ -146,3 +146,19 @@ def test_catalog_identifiers_are_sources_too(lake, spark):
             pipe.source("u", "default.nothing_here")
     finally:
         spark.sql("DROP TABLE default.ivm_catalog_t")
+
+
+def test_what_spark_refuses_is_named_with_file_and_line(spark, lake, tmp_path):
+    lake.table("t", "k int, v int", rows=2)
+    folder = tmp_path / "pipeline"
+    (folder / "views").mkdir(parents=True)
+    (folder / "pipeline.yml").write_text(f"name: p\nroot: {tmp_path / 'root'}\nsources:\n  t: {lake.path('t')}\n")
+    for sql, message in (
+        ("-- mode: auto\nSELECT k,\n  nothing\nFROM t\n", "UNRESOLVED_COLUMN.*line 3"),
+        ("SELECT k\nFROM t\nWHERE k > > 1\n", "line 3|Line 3"),
+        ("SELECT k, count(*) AS n\nFROM t", "GROUP_BY"),
+    ):
+        (folder / "views" / "wrong.sql").write_text(sql)
+        pipe = ivm.Pipeline.load(folder, spark=spark)
+        with pytest.raises(ViewError, match=rf"(?s)wrong\.sql.*({message})"):
+            pipe.refresh()

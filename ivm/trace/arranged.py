@@ -1,0 +1,176 @@
+"""Arranged traces: the history of a collection as a plain Delta table, keyed, with times from any lattice.
+
+    (key..., value..., time_0, time_1, ..., diff...)        one row an update; any engine can query it
+
+A trace is a sequence of batches: each holds the updates at times at or beyond its `lower` frontier and not beyond its `upper`.
+`since` is how far times have been advanced: reads at times beyond it are exact, others are refused. The frontiers are
+in the metadata of the commits that moved them, so they and the rows move together.
+Source: differential dataflow's trace and its descriptions (lower, upper, since).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from ivm.errors import StateError
+from ivm.lake import native
+from ivm.names import native_ident
+from ivm.times.frontier import Frontier
+from ivm.times.lattice import Time, checked, join
+
+_TAG = "ivm.description"
+
+
+@dataclass(frozen=True)
+class Description:
+    """Where a trace stands: its shape, `since` and `upper`."""
+
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    diffs: tuple[str, ...]
+    dimensions: int
+    since: Frontier
+    upper: Frontier
+
+    def to_json(self) -> str:
+        return json.dumps({**vars(self), "since": self.since.times, "upper": self.upper.times})
+
+    @classmethod
+    def from_json(cls, text: str) -> Description:
+        found = json.loads(text)
+        since, upper = (Frontier(tuple(tuple(t) if isinstance(t, list) else t for t in found[n])) for n in ("since", "upper"))
+        return cls(tuple(found["keys"]), tuple(found["values"]), tuple(found["diffs"]), int(found["dimensions"]), since, upper)
+
+
+class ArrangedTrace:
+    """One trace in one Delta table. Raises StateError where there is none at the path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        if not native.exists(path):
+            raise StateError(f"There is no trace at {path}.", "Make it with ArrangedTrace.create.")
+
+    @classmethod
+    def create(
+        cls, path: str, keys: Mapping[str, pa.DataType], values: Mapping[str, pa.DataType], diffs: Mapping[str, pa.DataType], dimensions: int = 1
+    ) -> ArrangedTrace:
+        """An empty trace. `diffs` are the parts of its Abelian group (one weight, or sums and counts); times have `dimensions` parts."""
+        zero: Time = 0 if dimensions == 1 else (0,) * dimensions
+        description = Description(tuple(keys), tuple(values), tuple(diffs), dimensions, Frontier.of(zero), Frontier.of(zero))
+        times = {f"time_{i}": pa.int64() for i in range(dimensions)}
+        schema = pa.schema([*keys.items(), *values.items(), *times.items(), *diffs.items()])
+        write_deltalake(path, schema.empty_table(), mode="error", commit_properties=_committed(description))
+        return cls(path)
+
+    @property
+    def description(self) -> Description:
+        for commit in DeltaTable(self.path).history():
+            if _TAG in commit:
+                return Description.from_json(commit[_TAG])
+        raise StateError(f"The table at {self.path} is no trace of ours.", "Choose another path.")
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def append(self, batch: pa.Table, upper: Frontier) -> None:
+        """Add the updates of the times from the trace's upper frontier to a new one. Raises StateError for updates outside."""
+        now = self.description
+        if not upper.beyond(now.upper):
+            raise StateError(
+                f"The trace is complete up to {now.upper.times}; a batch can't end at {upper.times}.", "Append batches in the order of their frontiers."
+            )
+        for time in {_time(row) for row in zip(*(batch[c].to_pylist() for c in _times(now)), strict=True)}:
+            if not now.upper.reached_by(time) or upper.reached_by(time):
+                raise StateError(
+                    f"An update at {time!r} is outside of this batch, from {now.upper.times} to {upper.times}.", "Give each update to the batch of its time."
+                )
+        schema = native.arrow_schema(DeltaTable(self.path).schema().to_json())
+        moved = Description(now.keys, now.values, now.diffs, now.dimensions, now.since, upper)
+        write_deltalake(self.path, batch.select(schema.names).cast(schema), mode="append", commit_properties=_committed(moved))
+
+    def advance(self, since: Frontier) -> None:
+        """Logical compaction: advance all times by a frontier and add up what became equal. Readers at or beyond it see no difference."""
+        now = self.description
+        if not since.beyond(now.since):
+            raise StateError(f"The trace was advanced to {now.since.times} already, not before {since.times}.", "A since frontier only moves forward.")
+        parts = [f if isinstance(f, tuple) else (f,) for f in since]
+        advanced = []
+        for i, name in enumerate(_times(now)):
+            ends = ", ".join(f"greatest({native_ident(name)}, {int(p[i])})" for p in parts)
+            advanced.append(f"least({ends}) AS {native_ident(name)}" if len(parts) > 1 else f"{ends} AS {native_ident(name)}")
+        plain = [native_ident(c) for c in (*now.keys, *now.values)]
+        inner = f"SELECT {', '.join([*plain, *advanced, *map(native_ident, now.diffs)])} FROM t"
+        rows = self._summed(now, inner, (*now.keys, *now.values, *_times(now)))
+        schema = native.arrow_schema(DeltaTable(self.path).schema().to_json())
+        moved = Description(now.keys, now.values, now.diffs, now.dimensions, since, now.upper)
+        write_deltalake(self.path, rows.cast(schema), mode="overwrite", commit_properties=_committed(moved))
+
+    def rewrite(self) -> None:
+        """Physical compaction: small files become large ones; no row changes."""
+        now = self.description
+        DeltaTable(self.path).optimize.compact(commit_properties=_committed(now))
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def read(self, as_of: Time, first: Any = None, last: Any = None) -> pa.Table:
+        """The collection at a time (keys, values, diffs), of all keys or those from `first` to `last` by the first key column.
+
+        Raises StateError below `since` and where the trace is not complete yet.
+        """
+        now = self.description
+        self._check(now, as_of)
+        return self._summed(now, f"SELECT * FROM t WHERE {_upto(now, as_of)}{_range(now, first, last)}", (*now.keys, *now.values))
+
+    def history(self, after: Time, upto: Time) -> pa.Table:
+        """The updates that `upto` sees and `after` doesn't, with their times. Raises StateError below `since`."""
+        now = self.description
+        self._check(now, after)
+        self._check(now, join(after, upto))
+        condition = f"{_upto(now, upto)} AND NOT ({_upto(now, after)})"
+        return self._summed(now, f"SELECT * FROM t WHERE {condition}", (*now.keys, *now.values, *_times(now)))
+
+    def _check(self, now: Description, time: Time) -> None:
+        checked(time)
+        if (len(time) if isinstance(time, tuple) else 1) != now.dimensions:
+            raise StateError(f"Times of this trace have {now.dimensions} parts, unlike {time!r}.", "Give one number for each.")
+        if not now.since.reached_by(time):
+            raise StateError(f"The trace was compacted up to {now.since.times}: what it held at {time!r} is gone.", "Read at or beyond that frontier.")
+        if now.upper.reached_by(time):
+            raise StateError(f"The trace is complete up to {now.upper.times}, not yet at {time!r}.", "Append what is missing first.")
+
+    def _summed(self, now: Description, rows: str, columns: Sequence[str]) -> pa.Table:
+        listed = ", ".join(native_ident(c) for c in columns)
+        sums = ", ".join(f"sum({native_ident(d)}) AS {native_ident(d)}" for d in now.diffs)
+        some = " OR ".join(f"sum({native_ident(d)}) <> 0" for d in now.diffs)
+        return native.query(f"SELECT {listed}, {sums} FROM ({rows}) AS u GROUP BY {listed} HAVING {some} ORDER BY {listed}", {"t": DeltaTable(self.path)})
+
+
+def _committed(description: Description) -> CommitProperties:
+    return CommitProperties(custom_metadata={_TAG: description.to_json()})
+
+
+def _times(description: Description) -> list[str]:
+    return [f"time_{i}" for i in range(description.dimensions)]
+
+
+def _time(parts: tuple[int, ...]) -> Time:
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _upto(description: Description, time: Time) -> str:
+    parts = time if isinstance(time, tuple) else (time,)
+    return " AND ".join(f"{native_ident(n)} <= {int(p)}" for n, p in zip(_times(description), parts, strict=True))
+
+
+def _range(description: Description, first: Any, last: Any) -> str:
+    column = native_ident(description.keys[0])
+    return "".join(f" AND {column} {op} {_literal(v)}" for op, v in ((">=", first), ("<=", last)) if v is not None)
+
+
+def _literal(value: Any) -> str:
+    return repr(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"

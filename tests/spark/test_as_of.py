@@ -1,0 +1,114 @@
+"""Running balances with late and corrected entries, as of a day and a revision, against plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from ivm.errors import ConfigError, SourceError, StateError, ViewError
+
+pytestmark = pytest.mark.spark
+
+VIEWS = {
+    "balance": "SELECT account, sum(amount) AS balance, max(day) AS last FROM entries GROUP BY account",
+    "overdrawn": "SELECT account, balance FROM balance WHERE balance < 0",
+}
+
+
+def balances(entries, day):
+    found, last = defaultdict(int), {}
+    for booked, account, amount in entries.values():
+        if booked <= day:
+            found[account] += amount
+            last[account] = max(booked, last.get(account, ""))
+    return {(a, b, last[a]) for a, b in found.items()}
+
+
+@pytest.fixture
+def ledger(lake, spark):
+    lake.table("entries", "id int, day date, account string, amount int", rows=0)
+    pipe = lake.pipeline({})
+    del pipe.context.sources["entries"]
+    pipe.source("entries", lake.path("entries"), primary_key=["id"], effective_date="day")
+    for name, sql in VIEWS.items():
+        pipe.view(name, sql, mode="incremental")
+    return pipe
+
+
+def test_every_day_at_every_revision(ledger, lake, spark):
+    random_ = random.Random(1)
+    days = [f"2026-03-{d:02d}" for d in range(1, 8)]
+    entries, known = {}, {}
+    for revision in range(4):
+        for i in range(6):
+            key = 10 * revision + i
+            entries[key] = (random_.choice(days), random_.choice("AB"), random_.randrange(-9, 10))
+            spark.sql(f"INSERT INTO {lake.ref('entries')} VALUES ({key}, DATE '{entries[key][0]}', '{entries[key][1]}', {entries[key][2]})")
+        if revision:  # a correction of a past entry, and one withdrawn
+            corrected = 10 * (revision - 1)
+            entries[corrected] = (entries[corrected][0], entries[corrected][1], entries[corrected][2] + 5)
+            spark.sql(f"UPDATE {lake.ref('entries')} SET amount = amount + 5 WHERE id = {corrected}")
+            del entries[corrected + 1]
+            spark.sql(f"DELETE FROM {lake.ref('entries')} WHERE id = {corrected + 1}")
+        known[ledger.refresh().epoch] = dict(entries)
+    for revision, then in known.items():
+        for day in days:
+            rows = {(r.account, r.balance, str(r.last)) for r in ledger.read("balance", as_of=day, revision=revision).collect()}
+            assert rows == balances(then, day), (day, revision)
+    last = {(r.account, r.balance) for r in ledger.read("overdrawn", as_of=days[3]).collect()}
+    assert last == {(a, b) for a, b, _ in balances(entries, days[3]) if b < 0}
+
+
+def test_a_correction_changes_only_its_day_and_later_ones(ledger, lake, spark):
+    spark.sql(f"INSERT INTO {lake.ref('entries')} VALUES (1, DATE '2026-03-01', 'A', 10), (2, DATE '2026-03-03', 'A', 5), (3, DATE '2026-03-05', 'A', 1)")
+    before = ledger.refresh().epoch
+    spark.sql(f"UPDATE {lake.ref('entries')} SET amount = 7 WHERE id = 2")
+    after = ledger.refresh().epoch
+
+    def at(day, revision):
+        return [r.balance for r in ledger.read("balance", as_of=day, revision=revision).collect()]
+
+    assert [(at(f"2026-03-0{d}", before), at(f"2026-03-0{d}", after)) for d in (1, 2, 3, 5)] == [([10], [10]), ([10], [10]), ([15], [17]), ([16], [18])]
+
+
+def test_what_makes_no_sense_is_named(ledger, lake):
+    with pytest.raises(ViewError, match="did not exist at revision"):
+        ledger.read("balance", as_of="2026-03-01")
+    ledger.refresh()
+    with pytest.raises(ConfigError, match="not a day"):
+        ledger.read("balance", as_of="the ides of March")
+    with pytest.raises(StateError, match="was not committed"):
+        ledger.read("balance", as_of="2026-03-01", revision=99)
+    with pytest.raises(SourceError, match="booked"):
+        ledger.source("other", lake.path("entries"), effective_date="booked")
+    lake.table("plain", "k int", rows=1)
+    ledger.source("plain", lake.path("plain"))
+    ledger.view("copied", "SELECT k FROM plain")
+    ledger.refresh()
+    with pytest.raises(ConfigError, match="has an effective date"):
+        ledger.read("copied", as_of="2026-03-01")
+
+
+def test_the_example_pipeline(lake, spark, tmp_path, monkeypatch):
+    import ivm
+
+    spark.sql(
+        f"CREATE TABLE delta.`{tmp_path}/entries` (entry_id int, account string, booked_on date, amount decimal(12,2)) USING delta "
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
+    monkeypatch.setenv("IVM_LEDGER_SOURCES", str(tmp_path))
+    monkeypatch.setenv("IVM_LEDGER_ROOT", str(tmp_path / "root"))
+    entries = f"delta.`{tmp_path}/entries`"
+    spark.sql(f"INSERT INTO {entries} VALUES (1, 'A', DATE '2026-03-30', 90), (2, 'A', DATE '2026-03-31', 10)")
+    pipe = ivm.Pipeline.load(Path(__file__).parents[2] / "pipelines" / "ledger", spark=spark)
+    third = pipe.refresh().epoch
+    spark.sql(f"INSERT INTO {entries} VALUES (3, 'A', DATE '2026-03-30', -20)")
+    tenth = pipe.refresh().epoch
+    found = {(d, r): pipe.read("balances", as_of=f"2026-03-{d}", revision=r).first().balance for d in (30, 31) for r in (third, tenth)}
+    assert found == {(30, third): 90, (31, third): 100, (30, tenth): 70, (31, tenth): 80}
+    running = {str(r.booked_on): r.balance for r in pipe.read("running_balances").collect()}
+    assert running == {"2026-03-30": 70, "2026-03-31": 80}
+    assert all(pipe.verify(v) for v in ("balances", "running_balances"))
