@@ -31,4 +31,3 @@ def write(name: str, figures: Mapping[str, Any]) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"benchmark": name, "machine": machine(), **figures}, indent=1) + "\n")
     return path
-
