@@ -19,5 +19,5 @@ SELECT k FROM a TABLESAMPLE (50 PERCENT)
 -- constant: full, no_source
 SELECT 1 AS one
 
--- recursive: full, recursion
+-- recursive: incremental
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT b.k, n.i FROM b JOIN n ON b.y = n.i

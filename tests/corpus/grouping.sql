@@ -37,7 +37,7 @@ SELECT k, mode(x) AS m FROM a GROUP BY k
 -- collections: incremental
 SELECT k, sort_array(collect_list(x)) AS l, collect_set(s) AS s FROM a GROUP BY k
 
--- arrays_of_structs: full, schema
+-- arrays_of_structs: incremental
 SELECT k, collect_list(struct(x, s)) AS l FROM a GROUP BY k
 
 -- texts: incremental

@@ -120,6 +120,14 @@ def full_sql(unit, state: str) -> str:
     return unit_sql(unit, lambda leaf: f"{leaf.relation}_{state}")
 
 
+def consolidated_rows(found) -> Counter:
+    """Weighted rows as a Z-set, which they must be: each row once, no zero weight."""
+    delta = Counter({tuple(row): weight for *row, weight in found})
+    assert len(delta) == len(found)
+    assert 0 not in delta.values()
+    return delta
+
+
 def delta_of(unit, lake) -> Counter:
     relations = {**lake.relations, unit.name: Relation(unit.name, "unit", unit.columns)}
     facts = {n: Facts(r, None) for n, r in relations.items()}
@@ -129,8 +137,7 @@ def delta_of(unit, lake) -> Counter:
         return Counter()
     delta: Counter = Counter()
     if unit.reduce is None:
-        for *row, weight in lake.run(linear_delta(unit, walked, lake)):
-            delta[tuple(row)] += weight
+        delta = consolidated_rows(lake.run(linear_delta(unit, walked, lake)))
     elif unit.reduce.linear:
         lake.connection.execute("CREATE OR REPLACE TABLE trace AS " + _duck(accumulate(unit, core_sql(unit.core, lambda leaf: f"{leaf.relation}_old"), False)))
         # The telescoping lake also stands for large traces, of which only the affected groups are read.
@@ -144,8 +151,7 @@ def delta_of(unit, lake) -> Counter:
     else:
         levels, _ = walk_groups(unit, walked, facts, requests)
         lake.connection.execute("CREATE OR REPLACE TABLE stored AS " + _duck(full_sql(unit, "old")))
-        for *row, weight in lake.run(group_delta(unit, walked, levels, lake, "stored")):
-            delta[tuple(row)] += weight
+        delta = consolidated_rows(lake.run(group_delta(unit, walked, levels, lake, "stored")))
     return Counter({k: v for k, v in delta.items() if v})
 
 
