@@ -23,7 +23,7 @@ from ivm.sql.freeze import to_branch, to_expr
 from ivm.sql.keys import core_key
 from ivm.sql.maps import canonical, check_comparable, decoded, encoded, has_map, sort_key
 from ivm.sql.render import branch_source, core_sql, reduce_sql, schema_leaf
-from ivm.sql.rules import SET_RECURSION, TIES, TOP, tie_broken, ties_matter
+from ivm.sql.rules import SET_RECURSION, TIES, TOP, left_to_chance, tie_broken, ties_matter
 from ivm.sql.support import UnsupportedError
 
 #: The alias under which a post stage sees the reduced rows.
@@ -268,6 +268,8 @@ class Units:
         calls = []
         for text, body in bodies.items():
             assert isinstance(body, exp.Window)
+            if left_to_chance(body):
+                raise UnsupportedError("clause", f"{sql_of(body.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),")
             ties = ties_matter(body)
             if ties:
                 self.rules.add(TIES)

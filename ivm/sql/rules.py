@@ -24,6 +24,8 @@ TOP = "rows that tie in ORDER BY ... LIMIT are ordered by all of its columns"
 
 #: Window functions whose value depends on the order of rows that tie.
 _ORDERED = ("row_number", "ntile", "lag", "lead", "first_value", "first", "nth_value", "collect_list", "array_agg")
+#: Of these (and of last_value), those that also depend on which rows share a RANGE frame.
+_FRAMED = ("last_value", "last", "nth_value", "collect_list", "array_agg")
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
@@ -70,6 +72,16 @@ def ties_matter(window: exp.Window) -> bool:
         function = function.this
     spec = window.args.get("spec")
     return function_name(function) in _ORDERED or (spec is not None and str(spec.args.get("kind")).upper() == "ROWS")
+
+
+def left_to_chance(window: exp.Window) -> bool:
+    """Whether a window function sees where rows that tie stand among their peers: breaking the ties would change its frame."""
+    function = window.this
+    while isinstance(function, _WRAPPERS):
+        function = function.this
+    spec = window.args.get("spec")
+    by_rows = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
+    return function_name(function) in _FRAMED and not by_rows
 
 
 def tie_broken(window: exp.Window, columns: Sequence[Column]) -> exp.Window:

@@ -41,7 +41,7 @@ SELECT k, sum(x) OVER w AS s, max(x) OVER w AS m FROM a WINDOW w AS (PARTITION B
 SELECT x, count(*) OVER (PARTITION BY x % 2) AS n FROM a
 
 -- values: incremental
-SELECT k, first_value(x) OVER (PARTITION BY k ORDER BY d, x) AS f, nth_value(x, 2) OVER (PARTITION BY k ORDER BY d, x) AS n FROM a
+SELECT k, first_value(x) OVER (PARTITION BY k ORDER BY d, x) AS f, nth_value(x, 2) OVER (PARTITION BY k ORDER BY d, x ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n FROM a
 
 -- over_join: incremental
 SELECT b.n, a.x, rank() OVER (PARTITION BY b.n ORDER BY a.x) AS r FROM a JOIN b ON a.k = b.k
