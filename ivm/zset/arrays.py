@@ -107,6 +107,20 @@ class ZSet:
         kept = order[starts][nonzero]
         return ZSet({n: v[kept] for n, v in self.columns.items()}, sums[nonzero])
 
+    def settled(self) -> ZSet:
+        """Itself: arrays are computed already (see `ivm.zset.frames`)."""
+        return self
+
+    @property
+    def empty(self) -> bool:
+        """Whether it lists no rows at all."""
+        return len(self) == 0
+
+    def keyed(self, keys: Sequence[str]) -> ZSet:
+        """Each key that any row has, listed once whatever the differences."""
+        self._check(keys)
+        return ZSet({k: self.columns[k] for k in keys}, xp().ones(len(self), dtype="int64")).distinct()
+
     def rows(self) -> dict[tuple[Any, ...], Any]:
         """The meaning, as a mapping from rows to differences."""
         z = self.consolidated()

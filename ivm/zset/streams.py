@@ -13,82 +13,101 @@ differential dataflow", 2017-05-06.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from ivm.zset.arrays import ZSet
-from ivm.zset.backend import xp
 from ivm.zset.spine import Spine
 
-Query = Callable[[ZSet], ZSet]
+
+class Batch(Protocol):
+    """What the operators need of a Z-set: `ivm.zset.arrays` and `ivm.zset.frames` both have it."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+    def __sub__(self, other: Self, /) -> Self: ...
+    def zero(self) -> Self: ...
+    def consolidated(self) -> Self: ...
+    def settled(self) -> Self: ...
+    @property
+    def empty(self) -> bool: ...
+    def keyed(self, keys: Sequence[str], /) -> Self: ...
+    def join(self, other: Self, on: Sequence[str], /) -> Self: ...
+    def distinct(self) -> Self: ...
+    def count(self, names: Sequence[str], /) -> Self: ...
 
 
-class Integrate:
+Z = TypeVar("Z", bound=Batch)
+#: A trace of batches by key: `append(batch)` and `of_keys(keys)`, None where nothing is accumulated.
+Trace = Callable[[Sequence[str]], Any]
+
+
+class Integrate(Generic[Z]):
     """The sum of all batches so far."""
 
     def __init__(self) -> None:
-        self.total: ZSet | None = None
+        self.total: Z | None = None
 
-    def step(self, batch: ZSet) -> ZSet:
-        self.total = batch if self.total is None else (self.total + batch).consolidated()
+    def step(self, batch: Z) -> Z:
+        self.total = batch.settled() if self.total is None else (self.total + batch).consolidated().settled()
         return self.total
 
 
-class Delay:
+class Delay(Generic[Z]):
     """The batch before; first the zero."""
 
     def __init__(self) -> None:
-        self.before: ZSet | None = None
+        self.before: Z | None = None
 
-    def step(self, batch: ZSet) -> ZSet:
+    def step(self, batch: Z) -> Z:
         before, self.before = self.before, batch
         return batch.zero() if before is None else before
 
 
-class Differentiate:
+class Differentiate(Generic[Z]):
     """Each batch less the one before."""
 
     def __init__(self) -> None:
-        self.delay = Delay()
+        self.delay = Delay[Z]()
 
-    def step(self, batch: ZSet) -> ZSet:
+    def step(self, batch: Z) -> Z:
         return (batch - self.delay.step(batch)).consolidated()
 
 
-class Lift:
+class Lift(Generic[Z]):
     """A function of Z-sets, batch by batch; of a linear function it is the incremental form as well."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Callable[[Z], Z]) -> None:
         self.query = query
 
-    def step(self, batch: ZSet) -> ZSet:
+    def step(self, batch: Z) -> Z:
         return self.query(batch)
 
 
-class Slow:
+class Slow(Generic[Z]):
     """Any query's incremental form by definition, D . lift Q . I: what every faster one is tested against."""
 
-    def __init__(self, query: Query) -> None:
-        self.integrate, self.lift, self.differentiate = Integrate(), Lift(query), Differentiate()
+    def __init__(self, query: Callable[[Z], Z]) -> None:
+        self.integrate, self.lift, self.differentiate = Integrate[Z](), Lift(query), Differentiate[Z]()
 
-    def step(self, delta: ZSet) -> ZSet:
+    def step(self, delta: Z) -> Z:
         return self.differentiate.step(self.lift.step(self.integrate.step(delta)))
 
 
-class Join:
+class Join(Generic[Z]):
     """The bilinear rule over plain sums: each step sorts both sides anew."""
 
     def __init__(self, on: Sequence[str]) -> None:
         self.on = tuple(on)
-        self.left: ZSet | None = None
-        self.right: ZSet | None = None
+        self.left: Z | None = None
+        self.right: Z | None = None
 
-    def step(self, left: ZSet, right: ZSet) -> ZSet:
+    def step(self, left: Z, right: Z) -> Z:
         parts = [left.join(right, self.on)]
         if self.right is not None:
             parts.append(left.join(self.right, self.on))
         if self.left is not None:
             parts.append(self.left.join(right, self.on))
-        self.left = left if self.left is None else self.left + left
-        self.right = right if self.right is None else self.right + right
+        self.left = (left if self.left is None else self.left + left).settled()
+        self.right = (right if self.right is None else self.right + right).settled()
         return _sum(parts)
 
 
@@ -111,84 +130,74 @@ class IndexedJoin:
         return _sum(parts)
 
 
-class CountTotal:
+class _Affected(Generic[Z]):
+    """The change of a function of the rows with the changed keys, from the arranged input: the function on new less on old rows."""
+
+    def __init__(self, keys: Sequence[str], query: Callable[[Z], Z], trace: Trace = Spine) -> None:
+        self.query = query
+        self.trace = trace(keys)
+
+    def step(self, delta: Z) -> Z:
+        delta = delta.consolidated().settled()
+        if delta.empty:
+            return self.query(delta)
+        old = self.trace.of_keys(delta.keyed(self.trace.keys))
+        before = delta.zero() if old is None else old.settled()
+        self.trace.append(delta)
+        return (self.query(before + delta) - self.query(before)).consolidated()
+
+
+class CountTotal(_Affected[Z]):
     """(row, accumulated difference) of a stream of rows, for totally ordered times: only the input is arranged.
 
     For each changed row its old count goes and its new one comes, zeros left out.
     """
 
-    def __init__(self, keys: Sequence[str], names: Sequence[str] = ("count",)) -> None:
-        self.names = tuple(names)
-        self.trace = Spine(keys)
-
-    def step(self, delta: ZSet) -> ZSet:
-        delta = delta.consolidated()
-        old = self.trace.of_keys(_keys(delta, self.trace.keys)) if len(delta) else None
-        self.trace.append(delta)
-        before = delta.zero() if old is None else old.consolidated()
-        return ((before + delta).count(self.names) - before.count(self.names)).consolidated()
+    def __init__(self, keys: Sequence[str], names: Sequence[str] = ("count",), trace: Trace = Spine) -> None:
+        super().__init__(keys, lambda z: z.count(names), trace)
 
 
-class Count:
-    """The same as a general reduce does it: input and output are both arranged, and the output is corrected by what was emitted.
+class Distinct(_Affected[Z]):
+    """Weight 1 for rows of a positive accumulated weight, by the change of the sign of the rows that changed."""
+
+    def __init__(self, keys: Sequence[str], trace: Trace = Spine) -> None:
+        super().__init__(keys, lambda z: z.distinct(), trace)
+
+
+class Reduce(_Affected[Z]):
+    """Any function of each key's rows (see `ZSet.reduce`): the keys that changed, evaluated on old and new input."""
+
+
+class Count(Generic[Z]):
+    """`CountTotal` as a general reduce does it: input and output are both arranged, and the output is corrected by what was emitted.
 
     This needs no order of times beyond what the two traces hold; it is what `CountTotal` saves.
     """
 
-    def __init__(self, keys: Sequence[str], names: Sequence[str] = ("count",)) -> None:
+    def __init__(self, keys: Sequence[str], names: Sequence[str] = ("count",), trace: Trace = Spine) -> None:
         self.names = tuple(names)
-        self.input, self.output = Spine(keys), Spine(keys)
+        self.input, self.output = trace(keys), trace(keys)
 
-    def step(self, delta: ZSet) -> ZSet:
-        self.input.append(delta.consolidated())
-        if len(delta) == 0:
+    def step(self, delta: Z) -> Z:
+        delta = delta.consolidated().settled()
+        self.input.append(delta)
+        if delta.empty:
             return delta.zero().count(self.names)
-        keys = _keys(delta, self.input.keys)
+        keys = delta.keyed(self.input.keys)
         now = self.input.of_keys(keys)
         emitted = self.output.of_keys(keys)
         wanted = (delta.zero() if now is None else now).count(self.names)
         change = wanted if emitted is None else (wanted - emitted)
-        change = change.consolidated()
+        change = change.consolidated().settled()
         self.output.append(change)
         return change
-
-
-class Distinct:
-    """Weight 1 for rows of a positive accumulated weight, by the change of the sign of the rows that changed."""
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        self.trace = Spine(keys)
-
-    def step(self, delta: ZSet) -> ZSet:
-        delta = delta.consolidated()
-        old = self.trace.of_keys(_keys(delta, self.trace.keys)) if len(delta) else None
-        self.trace.append(delta)
-        before = delta.zero() if old is None else old.consolidated()
-        return ((before + delta).distinct() - before.distinct()).consolidated()
-
-
-class Reduce:
-    """Any function of each key's rows (see `ZSet.reduce`): the keys that changed, evaluated on old and new input."""
-
-    def __init__(self, keys: Sequence[str], query: Query) -> None:
-        self.trace = Spine(keys)
-        self.query = query
-
-    def step(self, delta: ZSet) -> ZSet:
-        delta = delta.consolidated()
-        if len(delta) == 0:
-            return self.query(delta)
-        old = self.trace.of_keys(_keys(delta, self.trace.keys))
-        self.trace.append(delta)
-        before = delta.zero() if old is None else old
-        return (self.query(before + delta) - self.query(before)).consolidated()
 
 
 class IterationLimitError(RuntimeError):
     """A fixpoint was not reached within the given number of iterations."""
 
 
-def iterate(start: ZSet, step: Query, limit: int = 1000) -> ZSet:
+def iterate(start: Z, step: Callable[[Z], Z], limit: int = 1000) -> Z:
     """The least fixpoint of x = distinct(start + step(x)), semi-naively: `step` must be linear. Raises IterationLimitError.
 
     >>> edges = ZSet({"a": [1, 2], "b": [2, 3]})
@@ -198,42 +207,37 @@ def iterate(start: ZSet, step: Query, limit: int = 1000) -> ZSet:
     >>> sorted(iterate(edges, longer).rows())
     [(1, 2), (1, 3), (2, 3)]
     """
-    found = start.distinct()
+    found = start.distinct().settled()
     fresh = found
     for _ in range(limit):
         reached = step(fresh).distinct()
         # What is new: distinct(found + reached) less found.
-        fresh = ((found + reached).distinct() - found).consolidated()
-        if len(fresh) == 0:
+        fresh = ((found + reached).distinct() - found).consolidated().settled()
+        if fresh.empty:
             return found
-        found = found + fresh
-    raise IterationLimitError(f"no fixpoint after {limit} iterations, {len(fresh):,} rows were still new in the last one; raise the limit if that is right")
+        found = (found + fresh).settled()
+    raise IterationLimitError(f"no fixpoint after {limit} iterations, the last one still found new rows; raise the limit if that is right")
 
 
-def integrated(batches: Iterable[ZSet]) -> list[ZSet]:
+def integrated(batches: Iterable[Z]) -> list[Z]:
     """I of a finite stream."""
-    operator = Integrate()
+    operator = Integrate[Z]()
     return [operator.step(b) for b in batches]
 
 
-def differentiated(batches: Iterable[ZSet]) -> list[ZSet]:
+def differentiated(batches: Iterable[Z]) -> list[Z]:
     """D of a finite stream."""
-    operator = Differentiate()
+    operator = Differentiate[Z]()
     return [operator.step(b) for b in batches]
 
 
-def delayed(batches: Iterable[ZSet]) -> list[ZSet]:
+def delayed(batches: Iterable[Z]) -> list[Z]:
     """z of a finite stream."""
-    operator = Delay()
+    operator = Delay[Z]()
     return [operator.step(b) for b in batches]
 
 
-def _keys(delta: ZSet, keys: Sequence[str]) -> ZSet:
-    ones = xp().ones(len(delta), dtype="int64")
-    return ZSet({k: delta.columns[k] for k in keys}, ones).distinct()
-
-
-def _sum(parts: Sequence[ZSet]) -> ZSet:
+def _sum(parts: Sequence[Z]) -> Z:
     total = parts[0]
     for part in parts[1:]:
         total = total + part
