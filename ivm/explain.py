@@ -167,7 +167,8 @@ def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
         calls = ", ".join(c.sql for c in unit.reduce.calls) or unit.reduce.tail.replace("\n", " ") or "distinct"
         if unit.reduce.linear:
             rule = "new sums = old sums + sums over the delta; rows of groups that differ are replaced"
-        algebra = "linear (accumulators)" if unit.reduce.linear else "not linear (affected keys)" if unit.reduce.keys else "not linear (whole input)"
+        kept = "accumulators" if unit.arranged else "accumulators, a stream: nothing downstream looks up its rows"
+        algebra = f"linear ({kept})" if unit.reduce.linear else "not linear (affected keys)" if unit.reduce.keys else "not linear (whole input)"
         found.append(Operator(unit.name, f"{name} {keys}: {calls}", algebra, rule, ()))
     last = found[-1]
     found[-1] = Operator(last.unit, last.operator, last.algebra, last.rule, reads)

@@ -270,8 +270,11 @@ class Unit:
     #: "all" or "distinct" for a fixpoint: the least collection with  unit = core(unit), as a bag or as a set. The core then
     #: has branches that read the unit itself, each once and linearly.
     fixpoint: str = ""
+    #: Whether its rows are kept as a table. If not, it is a stream of deltas, with accumulators for its old rows.
+    arranged: bool = True
 
     def __post_init__(self) -> None:
+        _require(self.arranged or (self.reduce is not None and self.reduce.linear), f"{self.name}: only accumulators can do without stored rows")
         _require(self.fixpoint in ("", "all", "distinct"), f"fixpoint {self.fixpoint!r}")
         _require(bool(self.fixpoint) == (self.name in self.core.relations), f"{self.name}: a fixpoint reads itself, and nothing else does")
         _require((self.reduce is None) == (self.post is None), "a post stage belongs to a reduce")

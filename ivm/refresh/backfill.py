@@ -18,8 +18,9 @@ from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import COUNT, WEIGHT, Leaf, Unit
 from ivm.refresh.context import Context
+from ivm.refresh.full import stream_rows
 from ivm.refresh.plan import INCREMENTAL, write_plan
-from ivm.refresh.records import EpochPlan, Outcome, UnitState, ViewTask
+from ivm.refresh.records import EpochPlan, Manifest, Outcome, UnitState, ViewTask
 from ivm.refresh.run import Gate, Report, committed_or_raise, step_check, step_publish, view_reports
 from ivm.refresh.verify import recompute_sql
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
@@ -52,7 +53,7 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     batch = rows.cast(pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
     unit = compiled.program.units[-1] if compiled.program.units else None
     if unit is not None and unit.reduce is not None and unit.reduce.linear:
-        _rebuild_accumulators(context, unit, state, where, plan.epoch)
+        _rebuild_accumulators(context, unit, manifest, where, plan.epoch)
     append_batch(context.layout.output_trace(view, state.output_generation), batch, plan.epoch, context.app(view, f"output/{state.output_generation}"))
     after = replace(state, epoch=plan.epoch if batch.num_rows else state.epoch)
     outcome = Outcome(
@@ -96,8 +97,9 @@ def check_condition(context: Context, view: str, where: str) -> None:
         raise ConfigError(f"{where!r} is not a condition over the {what} of view {view!r}: {complaint or 'its type is ' + found}.", f"There are: {listed}.")
 
 
-def _rebuild_accumulators(context: Context, unit: Unit, state: UnitState, where: str, epoch: int) -> None:
+def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, where: str, epoch: int) -> None:
     """Append what the slice's groups lack, so that their sums are those of a new build."""
+    state = manifest.units[unit.name]
     assert unit.reduce is not None
     columns = accumulator_columns(unit.reduce)
     path = context.layout.accumulator_trace(unit.name, state.generation)
@@ -114,7 +116,7 @@ def _rebuild_accumulators(context: Context, unit: Unit, state: UnitState, where:
         return f"SELECT {outs} FROM ({rows}) AS r LEFT SEMI JOIN (SELECT * FROM (SELECT {renamed} FROM ({rows})) WHERE {where}) AS w ON {on}"
 
     on = " AND ".join(f"r.{ident(k)} <=> w.{ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
-    fresh = accumulate(unit, core_sql(unit.core, _at_cursors(context, state)), weighted=False)
+    fresh = accumulate(unit, core_sql(unit.core, _at_cursors(context, manifest, state)), weighted=False)
     both = f"{sliced(fresh, '')} UNION ALL {sliced(accumulated(unit, ident(name)), '-')}"
     added = ", ".join([*(ident(k) for k in keys), *(f"CAST(SUM({ident(c.name)}) AS {c.type}) AS {ident(c.name)}" for c in columns if c.name not in keys)])
     having = " OR ".join(f"SUM({ident(s)}) <> 0" for s in sums)
@@ -125,13 +127,16 @@ def _rebuild_accumulators(context: Context, unit: Unit, state: UnitState, where:
     context.layout.drop(scratch)
 
 
-def _at_cursors(context: Context, state: UnitState) -> LeafSql:
+def _at_cursors(context: Context, manifest: Manifest, state: UnitState) -> LeafSql:
     """Leaves at the versions that the unit has read."""
 
     def leaf_sql(leaf: Leaf) -> str:
         version = state.cursors[leaf.relation].version
         if leaf.relation in context.sources:
             return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {table_ref(native.local_path(context.sources[leaf.relation].location), version)})"
+        upstream = manifest.units[leaf.relation]
+        if not upstream.arranged:
+            return f"({stream_rows(context, leaf.relation, upstream, manifest.epoch)})"
         public = leaf.relation in context.views
         return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {table_ref(context.layout.table(leaf.relation, public), version)})"
 

@@ -53,7 +53,8 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
             done.append(_output_trace(trace, frontier))
             if frontier > state.since:
                 changed[name] = replace(state, since=frontier)
-        done.append(_files(context.layout.table(name, state.public)))
+        if state.arranged:
+            done.append(_files(context.layout.table(name, state.public)))
         context.progress("compact", i + 1, len(manifest.units))
     if changed:
         _commit(context, manifest, changed)

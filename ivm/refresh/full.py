@@ -20,7 +20,7 @@ from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import compute
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
-from ivm.rewrite.statements import accumulate, consolidated, final_rows, repeated
+from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
 from ivm.sql.maps import has_map
 from ivm.sql.render import columns_sql, core_sql, unit_sql
 from ivm.sql.text import splice
@@ -60,6 +60,7 @@ class FullBuild:
         state = UnitState(
             compiled.definition, public, generation, before.output_generation if batch is not None and before else generation,
             before.since if batch is not None and before else self.plan.epoch, self.plan.epoch, None, rows, schema, key, cursors,
+            unit is None or unit.arranged,
         )  # fmt: skip
         rows_out = rows
         if batch is not None:
@@ -96,6 +97,8 @@ class FullBuild:
         columns = columns_sql(names)
         if outcome is not None and outcome.publish == "replace":
             return f"(SELECT {columns} FROM parquet.{ident(self.context.layout.staging(relation, self.plan.epoch))})"
+        if not state.arranged:
+            return f"({stream_rows(self.context, relation, state, self.plan.epoch)})"
         before = self.manifest.units[relation]
         published = f"SELECT {columns} FROM {table_ref(self.context.layout.table(relation, before.public), before.version)}"
         if outcome is None or outcome.publish == "none":
@@ -162,6 +165,13 @@ class FullBuild:
         old = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, before.version)}"
         result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
         return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
+
+
+def stream_rows(context: Context, name: str, state: UnitState, upto: int) -> str:
+    """The rows of a unit that keeps none, as of an epoch, from its accumulators."""
+    unit = next(u for c in context.compiled.values() for u in c.program.units if u.name == name)
+    trace = f"delta.{ident(context.layout.accumulator_trace(name, state.generation))}"
+    return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {ident(EPOCH)} <= {upto})"))
 
 
 def _staged_rows(staging: str) -> int:

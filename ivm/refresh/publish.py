@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from ivm.lake import native
@@ -42,6 +43,12 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
     assert state is not None
     path = context.layout.table(outcome.unit, state.public)
     app = context.app(outcome.unit, "table")
+    if not state.arranged:
+        if outcome.publish != "merge" or before is None:
+            return state
+        trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
+        gained = pc.sum(native.read(trace, [WEIGHT], f"{EPOCH} = {epoch}")[WEIGHT]).as_py() or 0
+        return replace(state, rows=before.rows + gained)
     if outcome.publish == "none":
         return replace(state, version=before.version, rows=before.rows) if before is not None else state
     if outcome.publish == "replace":

@@ -37,6 +37,8 @@ class UnitState:
     schema: str
     key: tuple[str, ...]
     cursors: dict[str, Cursor]
+    #: Whether its rows are kept as a table; `version` is None if not.
+    arranged: bool = True
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from ivm.errors import RefusedError, ViewError
 from ivm.plan.nodes import Program, Relation
 from ivm.refresh.records import from_json, program_json
+from ivm.rewrite.arranged import with_streams
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.parse import parse_view
 from ivm.sql.support import refusal
@@ -106,7 +107,7 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
         program = _program(kept.read_text())
     else:
         try:
-            program = parse_view(view.name.lower(), view.sql, relations, analyzer())
+            program = with_streams(parse_view(view.name.lower(), view.sql, relations, analyzer()))
         except ViewError as error:
             raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
         cache.mkdir(parents=True, exist_ok=True)

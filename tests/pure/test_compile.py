@@ -7,6 +7,7 @@ import pytest
 from ivm.errors import ViewError
 from ivm.plan.nodes import Branch, Column, Expr, Leaf, Output, PlanError, Program, Relation
 from ivm.refresh.records import from_json, program_json
+from ivm.rewrite.arranged import with_streams
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.slices import WHOLE, Facts, Requests, walk_groups, walk_term
 from ivm.sql.parse import parse_view
@@ -161,3 +162,23 @@ def test_a_branch_can_not_read_what_no_leaf_has():
         Branch((Leaf("a", "orders", ("ok",)),), (), (Output("x", Expr("`a`.`day`", frozenset({("a", "day")}))),))
     with pytest.raises(PlanError, match="aliases repeat"):
         Branch((Leaf("a", "orders", ()), Leaf("a", "lines", ())), (), ())
+
+
+COUNTS = "(SELECT ck, count(*) AS n FROM orders GROUP BY ck)"
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept"),
+    [
+        (f"SELECT n, count(*) AS m FROM {COUNTS} GROUP BY n", False),
+        (f"SELECT n + 1 AS m FROM {COUNTS} WHERE n > 2 UNION ALL SELECT n FROM lines", False),
+        (f"SELECT c.nation, sum(n) AS m FROM {COUNTS} k JOIN customer c ON c.ck = k.ck GROUP BY c.nation", True),
+        (f"SELECT max(n) AS m FROM {COUNTS}", True),
+        (f"SELECT ck FROM customer WHERE score > (SELECT avg(n) FROM {COUNTS})", False),
+    ],
+)
+def test_counts_are_arranged_where_someone_looks_them_up(sql, kept):
+    units = with_streams(program(sql)).units
+    counts = next(u for u in units[:-1] if u.reads == ("orders",))
+    assert counts.arranged is kept
+    assert units[-1].arranged

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ivm.feed.datasets import Datasets
@@ -107,3 +109,28 @@ def test_a_limit_reads_its_input_only_where_a_row_may_come_up(lake, spark, large
         wholes.clear()
         assert lake.differences(pipe) == {}, change
         assert ("t" in wholes) == whole, change
+
+
+def test_counts_that_nobody_looks_up_are_a_stream(lake, spark, tmp_path):
+    """`count_total`: the inner counts keep accumulators and deltas, no rows; a rebuild of what reads them takes the accumulators."""
+    tables(lake)
+    sql = "SELECT n, count(*) AS groups, sum(s) AS s FROM (SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g) GROUP BY n"
+    pipe = lake.pipeline({"histogram": sql}, mode="incremental")
+    assert lake.differences(pipe) == {}
+    inner = next(u for u in pipe.context.compiled["histogram"].program.units if not u.arranged)
+    assert "a stream" in str(pipe.explain("histogram"))
+    for number in range(4):
+        lake.change("t")
+        assert lake.differences(pipe) == {}
+        if number == 1:
+            pipe.compact(keep_epochs=0)
+        if number == 2:
+            pipe.backfill("histogram", "n > 0")
+            assert pipe.verify("histogram")
+    spark.sql(f"DELETE FROM {lake.ref('t')}")
+    assert lake.differences(pipe) == {}
+    assert not Path(pipe.context.layout.table(inner.name, False)).exists()
+    assert pipe.context.log.manifest().units[inner.name].rows == 0
+    pipe.backfill("histogram")
+    lake.insert("t", 5)
+    assert lake.differences(pipe) == {}
