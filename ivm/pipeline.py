@@ -34,6 +34,8 @@ from ivm.zset.collection import Collection
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ivm.refresh.as_of import Revision
+
 #: A view as a function of collections.
 Operators = Callable[..., Collection]
 LANES = ("auto", "native", "spark")
@@ -169,14 +171,22 @@ class Pipeline:
         """
         return self._run([self.known(v) for v in views] if views is not None else None, frozenset(), progress)
 
-    def backfill(self, view: str, where: str | None = None, progress: Progress | None = None) -> Report:
+    def backfill(self, view: str, where: str | None = None, progress: Progress | None = None, day: str | date | None = None) -> Report:
         """Rebuild a view from its sources; with `where` (over the view's columns) only that slice may change.
 
-        Raises ConfigError where `where` is not a condition over the view's columns.
+        With `day`, take in what has come for a past day as a new revision, and compare what is kept of that day with the sources:
+        where they differ, the view is rebuilt. Raises ConfigError where `where` is not a condition over the view's columns, where both are
+        given, and where the view is not kept by day.
         """
+        from ivm.refresh.as_of import check_day, differing
         from ivm.refresh.backfill import backfill_slice
 
         name = self.known(view)
+        if day is not None:
+            self._compile()
+            past = check_day(self.context, name, day, where)
+            report = self._run([name], frozenset(), progress)
+            return self._run([name], frozenset({name}), progress) if differing(self.context, name, past) else report
         if where is None:
             return self._run([name], frozenset({name}), progress)
 
@@ -231,7 +241,7 @@ class Pipeline:
         """The view's rows as of the last committed epoch, or of an earlier one: exactly the view's columns.
 
         With `as_of`, a day: what the view held on that day, as it was known at epoch `revision` (the last one by default).
-        That is computed from the sources' rows that were effective then, at the versions that epoch had read.
+        It comes from what is kept by day, or is computed from the sources' rows that were effective then (see `ivm.refresh.as_of`).
         """
         name = self.known(view)
         if as_of is not None or revision is not None:
@@ -247,6 +257,14 @@ class Pipeline:
         else:
             state = manifest.units[name]
         return self.spark.sql(f"SELECT * FROM {table_ref(self.context.layout.table(name, True), state.version)}")
+
+    def revisions(self, view: str) -> list[Revision]:
+        """Which days each revision of a view changed, for a view that is kept by day. Raises ConfigError for others."""
+        from ivm.refresh.as_of import revisions
+
+        name = self.known(view)
+        self._compile()
+        return revisions(self.context, name)
 
     def explain(self, view: str) -> Explanation:
         """The incremental program, its strategy, each refusal with its reason and its mend. Print it, or take .to_dict()."""

@@ -148,12 +148,13 @@ def refresh(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = Fals
 def backfill(
     view: str,
     where: Annotated[str | None, typer.Option(help="Only this slice: a condition over the view's columns.")] = None,
+    day: Annotated[str | None, typer.Option(help="Take in a past day as a new revision, and check what is kept of it (2026-03-31).")] = None,
     pipeline: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild a view from its sources, or a slice of it."""
+    """Rebuild a view from its sources, or a slice of it, or take in a past day."""
     with _progress(as_json) as progress:
-        report = _load(pipeline).backfill(view, where, progress=progress)
+        report = _load(pipeline).backfill(view, where, progress=progress, day=day)
     _show_report(report, as_json)
 
 

@@ -98,6 +98,12 @@ def backfill_dag(config: PipelineConfig) -> DAG:
             "where": Param(
                 None, type=["null", "string"], minLength=1, maxLength=2000, description="Only this slice: a condition over the view's columns (its group keys)."
             ),
+            "day": Param(
+                None,
+                type=["null", "string"],
+                format="date",
+                description="Take in what has come for this past day as a new revision, and check what is kept of it.",
+            ),
         },
     ) as dag:
 

@@ -126,22 +126,29 @@ def compact_task(folder: str, due_every: int = 1) -> dict[str, Any]:
 @_step
 def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Refuse parameters that are out of range before anything is computed."""
+    from ivm.refresh.as_of import check_day
     from ivm.refresh.backfill import check_condition
 
     pipe = _pipeline(folder)
     view = pipe.known(str(params["view"]))
-    if params.get("where") is not None:
-        pipe.context.compile(pipe.context.snapshots())
+    pipe.context.compile(pipe.context.snapshots())
+    if params.get("day") is not None:
+        check_day(pipe.context, view, str(params["day"]), params.get("where"))
+    elif params.get("where") is not None:
         check_condition(pipe.context, view, str(params["where"]))
     return {"view": view}
 
 
 @_step
 def backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Rebuild the view or the slice, through the same check and publish as a refresh."""
-    report = _pipeline(folder).backfill(str(params["view"]), params.get("where"))
+    """Rebuild the view or the slice, or take in a past day as a new revision, through the same check and publish as a refresh."""
+    pipe = _pipeline(folder)
+    report = pipe.backfill(str(params["view"]), params.get("where"), day=params.get("day"))
     if not report.ok:
         raise AirflowFailException("; ".join(v.error for v in report.views.values() if v.error))
+    if params.get("day") is not None:
+        for r in pipe.revisions(str(params["view"]))[-5:]:
+            print(f"revision {r.revision}: days {r.first_day} to {r.last_day}, {r.changes} sums or rows")
     return {"epoch": report.epoch, "views": {n: asdict(r) for n, r in report.views.items()}}
 
 

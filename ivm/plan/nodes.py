@@ -44,12 +44,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """Something a leaf can read. `kind` is source, view or unit; `key` is unique if declared or known."""
+    """Something a leaf can read. `kind` is source, view or unit; `key` is unique if declared or known.
+
+    `effective` is the column of the day from which a source's rows hold, "*" for a view over such sources, "" where there is none.
+    """
 
     name: str
     kind: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
+    effective: str = ""
 
     def __post_init__(self) -> None:
         _require(self.kind in ("source", "view", "unit"), f"relation kind {self.kind!r}")

@@ -1,20 +1,38 @@
 """Views with an effective day and a revision: what was so on a day, as it was known at an epoch.
 
-    view as of (day, revision)  =  the view's SQL over the source rows with  effective <= day,  at the versions read at `revision`
+    view as of (day, revision)  =  reduce over the core's rows with times <= (day, revision)
 
 Times (day, revision) are a product: a correction of a past day arrives at a later revision, and neither precedes the other.
-Sources keep both parts: the day in their own column, the revision in Delta's versions. So a correction changes just
-the days from its own on, and only for readers at its revision or later.
+A view with a companion (see `ivm.rewrite.timed`) has its core, or the sums of it, kept over these times, from the epoch that built
+the companion on. Any other view is computed by its SQL over the source rows effective up to the day, at the versions
+the revision had read; so are earlier revisions, as long as Delta still has those versions.
 """
 
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 
 from ivm.errors import ConfigError, ViewError
-from ivm.names import ident
+from ivm.lake import native
+from ivm.names import ident, table_ref
+from ivm.plan.nodes import EPOCH, WEIGHT, Unit
 from ivm.refresh.context import Context
-from ivm.refresh.verify import recompute_sql
+from ivm.refresh.records import Manifest, UnitState
+from ivm.refresh.verify import cursor_of, recompute_sql
+from ivm.rewrite.statements import accumulate, accumulated, final_rows, repeated
+from ivm.rewrite.timed import DAY, companion_name
+from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
+
+
+@dataclass(frozen=True)
+class Revision:
+    """What a refresh did to a view's days: groups (or rows) that it changed, by their first and last day."""
+
+    revision: int
+    first_day: datetime.date | None
+    last_day: datetime.date | None
+    changes: int
 
 
 def as_of_sql(context: Context, view: str, day: str | datetime.date | None, revision: int | None) -> str:
@@ -26,19 +44,119 @@ def as_of_sql(context: Context, view: str, day: str | datetime.date | None, revi
     manifest = context.log.manifest(revision)
     if view not in manifest.units:
         raise ViewError(f"View {context.views[view].name!r} did not exist at revision {manifest.epoch}.", "Read it at a later one, or refresh first.")
-    condition = {}
-    if day is not None:
-        literal = _day(day).isoformat()
-        for name in _sources(context, view):
-            column = context.sources[name].effective_date
-            if column:
-                condition[name] = f" WHERE CAST({ident(column)} AS date) <= DATE '{literal}'"
-        if not condition:
-            raise ConfigError(
-                f"No source that {context.views[view].name!r} reads has an effective date.",
-                "Name its column: effective_date in pipeline.yml, or in pipe.source().",
-            )
-    return recompute_sql(context, view, manifest, condition)
+    literal = "" if day is None else f"DATE '{as_day(day).isoformat()}'"
+    if literal and not any(context.sources[s].effective_date for s in _sources(context, view)):
+        raise ConfigError(
+            f"No source that {context.views[view].name!r} reads has an effective date.",
+            "Name its column: effective_date in pipeline.yml, or in pipe.source().",
+        )
+    return _rows(context, view, manifest, literal)
+
+
+def revisions(context: Context, view: str) -> list[Revision]:
+    """The revisions that a view's companion keeps apart, oldest first; the first stands for all that came before. Raises ConfigError without one."""
+    unit, state = companion_or_raise(context, view)
+    path = context.layout.accumulator_trace(unit.name, state.generation) if unit.reduce else context.layout.output_trace(unit.name, state.output_generation)
+    if not native.exists(path):
+        return []
+    sql = f"SELECT {EPOCH} AS revision, min({DAY}) AS first_day, max({DAY}) AS last_day, count(*) AS changes FROM t GROUP BY 1 ORDER BY 1"
+    return [Revision(**row) for row in native.query(sql, {"t": native.table(path)}).to_pylist()]
+
+
+def differing(context: Context, view: str, day: datetime.date) -> int:
+    """How many sums (or rows) of a day the companion has other than its sources at the versions read: 0 if it is right."""
+    unit, _ = companion_or_raise(context, view)
+    manifest = context.log.manifest()
+    state = manifest.units[unit.name]
+    fresh = core_sql(unit.core, lambda leaf: _source_rows(context, leaf.relation, state.cursors[leaf.relation].version, ""))
+    if unit.reduce:
+        trace = f"delta.{ident(context.layout.accumulator_trace(unit.name, state.generation))}"
+        fresh, kept = accumulate(unit, fresh, weighted=False), accumulated(unit, trace)
+    else:
+        kept = f"SELECT {columns_sql([c.name for c in unit.columns])} FROM {table_ref(context.layout.table(unit.name, False), state.version)}"
+    one, two = (f"(SELECT * FROM ({rows}) WHERE {ident(DAY)} = DATE '{day.isoformat()}')" for rows in (fresh, kept))
+    return int(context.spark().sql(f"({one} EXCEPT ALL {two}) UNION ALL ({two} EXCEPT ALL {one})").count())
+
+
+def companion_or_raise(context: Context, view: str) -> tuple[Unit, UnitState]:
+    """A view's companion and its state. Raises ConfigError where it has none."""
+    name = companion_name(view)
+    unit = next((u for u in context.compiled[view].program.units if u.name == name), None)
+    state = context.log.manifest().units.get(name)
+    if unit is None or state is None:
+        raise ConfigError(
+            f"View {context.views[view].name!r} is not kept by day.",
+            "That needs a refresh, and one grouping or none over sources with an effective date, without outer joins and subqueries.",
+        )
+    return unit, state
+
+
+def check_day(context: Context, view: str, day: str | datetime.date, where: str | None) -> datetime.date:
+    """The day of a backfill. Raises ConfigError where it is none, comes with a slice, or the view is not kept by day."""
+    if where is not None:
+        raise ConfigError("A backfill is of a slice or of a day, not of both.", "Leave out where or day.")
+    companion_or_raise(context, view)
+    return as_day(day)
+
+
+def as_day(day: str | datetime.date) -> datetime.date:
+    """Raises ConfigError for what is no day."""
+    if isinstance(day, datetime.date):
+        return day if not isinstance(day, datetime.datetime) else day.date()
+    try:
+        return datetime.date.fromisoformat(day)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{day!r} is not a day.", "Write it as in 2026-03-31.") from error
+
+
+def _rows(context: Context, view: str, manifest: Manifest, day: str) -> str:
+    kept = _kept(context, view, manifest, day)
+    if kept:
+        return kept
+    given = {}
+    for relation in context.compiled[view].program.relations:
+        if relation in context.sources:
+            given[relation] = _source_rows(context, relation, cursor_of(view, relation, manifest).version, day)
+        else:
+            given[relation] = f"({_rows(context, relation, manifest, day)})"
+    return recompute_sql(context, view, manifest, given)
+
+
+def _source_rows(context: Context, name: str, version: int | None, day: str) -> str:
+    source = context.sources[name]
+    where = f" WHERE CAST({ident(source.effective_date)} AS date) <= {day}" if day and source.effective_date else ""
+    return f"(SELECT * FROM {table_ref(native.local_path(source.location), version)}{where})"
+
+
+def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
+    """The view from its companion, "" where that doesn't reach back to the revision."""
+    *_, unit = context.compiled[view].program.units or (None,)
+    name = companion_name(view)
+    then, now = manifest.units.get(name), context.log.manifest().units.get(name)
+    if (
+        unit is None
+        or then is None
+        or now is None
+        or then.definition != now.definition
+        or not any(u.name == name for u in context.compiled[view].program.units)
+    ):
+        return ""
+    until = f"{ident(DAY)} <= {day}" if day else "true"
+    if unit.reduce is not None and unit.reduce.linear:
+        if then.generation != now.generation:
+            return ""
+        trace = f"delta.{ident(context.layout.accumulator_trace(name, now.generation))}"
+        return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {until} AND {ident(EPOCH)} <= {manifest.epoch})"))
+    if manifest.epoch < now.since:
+        return ""
+    columns = columns_sql(unit.core.columns)
+    rows = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(name, False), now.version)} WHERE {until}"
+    path = context.layout.output_trace(name, now.output_generation)
+    if native.exists(path):
+        later = f"{until} AND {ident(EPOCH)} > {manifest.epoch}"
+        rows += f" UNION ALL SELECT {columns}, CAST(-{ident(WEIGHT)} AS bigint) FROM delta.{ident(path)} WHERE {later}"
+    core = repeated(rows, unit.core.typed)
+    return post_sql(unit.post, reduce_sql(unit.reduce, core)) if unit.reduce and unit.post else core
 
 
 def _sources(context: Context, view: str) -> set[str]:
@@ -46,12 +164,3 @@ def _sources(context: Context, view: str) -> set[str]:
     for relation in context.compiled[view].program.relations:
         found |= {relation} if relation in context.sources else _sources(context, relation)
     return found
-
-
-def _day(day: str | datetime.date) -> datetime.date:
-    if isinstance(day, datetime.date):
-        return day if not isinstance(day, datetime.datetime) else day.date()
-    try:
-        return datetime.date.fromisoformat(day)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{day!r} is not a day.", "Write it as in 2026-03-31.") from error

@@ -19,6 +19,7 @@ from ivm.plan.nodes import COUNT, EPOCH, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest, UnitState, to_json
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
+from ivm.rewrite.timed import DAY
 
 #: Published tables keep the files of replaced versions this long for readers and time travel.
 RETENTION_HOURS = 168
@@ -45,6 +46,11 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     changed: dict[str, UnitState] = {}
     for i, (name, state) in enumerate(manifest.units.items()):
         unit = units.get(name)
+        if DAY in [f.name for f in native.arrow_schema(state.schema)]:
+            # Its batches are the revisions, which stay readable: only files are rewritten.
+            done += [_files(p) for p in _companion(context, name, state) if native.exists(p)]
+            context.progress("compact", i + 1, len(manifest.units))
+            continue
         if unit is not None and unit.reduce is not None and unit.reduce.linear:
             done.append(_accumulators(context, unit, state))
         frontier = _frontier(manifest, name, keep_epochs)
@@ -60,6 +66,11 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
         _commit(context, manifest, changed)
     _files(context.layout.epochs)
     return done
+
+
+def _companion(context: Context, name: str, state: UnitState) -> list[str]:
+    layout = context.layout
+    return [layout.table(name, False), layout.output_trace(name, state.output_generation), layout.accumulator_trace(name, state.generation)]
 
 
 def _commit(context: Context, manifest: Manifest, changed: dict[str, UnitState]) -> None:

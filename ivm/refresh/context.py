@@ -75,14 +75,20 @@ class Context:
         return self.compiled
 
     def _compile(self, order: list[View], snapshots: dict[str, Snapshot]) -> dict[str, Compiled]:
-        relations = {n: Relation(n, "source", s.columns, tuple(self._actual(k, s) for k in self.sources[n].primary_key)) for n, s in snapshots.items()}
+        relations = {n: self._relation(n, s) for n, s in snapshots.items()}
         compiled: dict[str, Compiled] = {}
         for view in order:
             result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)
             compiled[view.name.lower()] = result
             key = result.program.units[-1].key if result.program.units else ()
-            relations[view.name.lower()] = Relation(view.name.lower(), "view", result.program.columns, key)
+            dated = "*" if any(relations[r].effective for r in result.program.relations) else ""
+            relations[view.name.lower()] = Relation(view.name.lower(), "view", result.program.columns, key, dated)
         return compiled
+
+    def _relation(self, name: str, snapshot: Snapshot) -> Relation:
+        source = self.sources[name]
+        effective = self._actual(source.effective_date, snapshot) if source.effective_date else ""
+        return Relation(name, "source", snapshot.columns, tuple(self._actual(k, snapshot) for k in source.primary_key), effective)
 
     @staticmethod
     def _actual(key: str, snapshot: Snapshot) -> str:

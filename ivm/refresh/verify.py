@@ -18,6 +18,7 @@ from ivm.refresh.fixpoint import compute
 from ivm.refresh.records import Cursor, Manifest
 from ivm.refresh.run import committed_or_raise
 from ivm.rewrite.statements import consolidated
+from ivm.rewrite.timed import companion_name
 from ivm.sql.blocks import sql_of
 from ivm.sql.maps import sort_key
 from ivm.sql.render import unit_sql
@@ -79,29 +80,29 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     )
 
 
-def recompute_sql(context: Context, view: str, manifest: Manifest, condition: Mapping[str, str] | None = None) -> str:
-    """The view's own text over the versions that the view has read.
-
-    With a `condition` for each source (or none) the views in between are computed as well, over the rows that meet it.
-    """
+def cursor_of(view: str, relation: str, manifest: Manifest) -> Cursor:
+    """How far a view had read a relation at an epoch."""
     cursors = {r: c for n, s in manifest.units.items() if n == view or n.startswith(f"{view}__") for r, c in s.cursors.items()}
-    replacement = {}
-    for relation in context.compiled[view].program.relations:
-        # A relation that is named but not needed (in a WITH that nothing reads) has no cursor: any version will do.
-        cursor = cursors.get(relation) or manifest.sources.get(relation) or Cursor(manifest.units[relation].version, epoch=manifest.units[relation].epoch)
+    # A relation that is named but not needed (in a WITH that nothing reads) has no cursor: any version will do.
+    return cursors.get(relation) or manifest.sources.get(relation) or Cursor(manifest.units[relation].version, epoch=manifest.units[relation].epoch)
+
+
+def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mapping[str, str] | None = None) -> str:
+    """The view's own text over the versions that the view has read, or over what is `given` for its relations (FROM items)."""
+    replacement = dict(given or {})
+    for relation in () if given else context.compiled[view].program.relations:
+        cursor = cursor_of(view, relation, manifest)
         if relation in context.sources:
-            location = context.sources[relation].location
-            ref = table_ref(native.local_path(location), cursor.version)
-            replacement[relation] = f"(SELECT * FROM {ref}{(condition or {}).get(relation, '')})"
-        elif condition is not None or cursor.epoch == manifest.units[relation].epoch:
-            replacement[relation] = f"({recompute_sql(context, relation, manifest, condition)})"
+            replacement[relation] = f"(SELECT * FROM {table_ref(native.local_path(context.sources[relation].location), cursor.version)})"
+        elif cursor.epoch == manifest.units[relation].epoch:
+            replacement[relation] = f"({recompute_sql(context, relation, manifest)})"
         else:
             replacement[relation] = f"(SELECT * FROM {table_ref(context.layout.table(relation, True), cursor.version)})"
     program = context.compiled[view].program
     if not program.rules:
         return splice(context.views[view].sql, replacement)
     # Spark alone may choose another of several results: the recompute chooses by the program's rules.
-    for unit in program.units:
+    for unit in (u for u in program.units if u.name != companion_name(view)):
         if unit.fixpoint:
             rows = compute(context.spark(), unit, lambda leaf: replacement[leaf.relation], context.layout.scratch(manifest.epoch) / "verify")
         else:

@@ -17,6 +17,7 @@ from ivm.errors import RefusedError, ViewError
 from ivm.plan.nodes import Program, Relation
 from ivm.refresh.records import from_json, program_json
 from ivm.rewrite.arranged import with_streams
+from ivm.rewrite.timed import with_companion
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.parse import parse_view
 from ivm.sql.support import refusal
@@ -100,14 +101,14 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     """
     tables = {t.lower() for t, *_ in relation_tables(view.sql)}
     read = {n: r for n, r in relations.items() if n in tables}
-    facts = json.dumps([view.name, view.sql, {n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind] for n, r in sorted(read.items())}])
+    facts = json.dumps([view.name, view.sql, {n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind, r.effective] for n, r in sorted(read.items())}])
     definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
     kept = cache / f"{view.name}-{definition}-{compiler_fingerprint()}.json"
     if kept.exists():
         program = _program(kept.read_text())
     else:
         try:
-            program = with_streams(parse_view(view.name.lower(), view.sql, relations, analyzer()))
+            program = with_companion(with_streams(parse_view(view.name.lower(), view.sql, relations, analyzer())), relations)
         except ViewError as error:
             raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
         cache.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
@@ -73,8 +74,8 @@ def test_the_dag_processor_imports_nothing_heavy(structure):
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_end_to_end_in_a_real_airflow(spark, tmp_path):
-    """Build, follow, skip, a gate that fails, a backfill: through `airflow standalone` and one Spark Connect server."""
+def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one scenario, since starting Airflow takes longest
+    """Build, follow, skip, a gate that fails, backfills of a slice and of a day: through `airflow standalone` and one Spark Connect server."""
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
 
@@ -82,13 +83,11 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):
     from ivm.orchestration.services import HOST, airflow_environment, free_port, start_airflow, start_connect_server
 
     source, folder = tmp_path / "orders", tmp_path / "pipelines" / "shop"
-    (folder / "views").mkdir(parents=True)
-    (folder / "pipeline.yml").write_text(f"name: shop\nroot: {tmp_path}/root\nsources:\n  orders: {{path: {source}, primary_key: id}}\n")
-    (folder / "views" / "totals.sql").write_text("SELECT customer, sum(amount) AS total FROM orders GROUP BY customer")
-    (folder / "checks.yml").write_text("totals:\n  state:\n    - expect_column_values_to_be_between: {column: total, max_value: 1000}\n")
+    _write_shop(folder, source, tmp_path / "root")
 
     def orders(rows, **options):
         data = pa.table({"id": [r[0] for r in rows], "customer": [r[1] for r in rows], "amount": pa.array([r[2] for r in rows], pa.int64())})
+        data = data.append_column("day", pa.array([datetime.date(2026, 3, r[0]) for r in rows]))
         write_deltalake(str(source), data, configuration={"delta.enableChangeDataFeed": "true"}, **options)
 
     def published():
@@ -138,9 +137,23 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):
         state, tasks = trigger(env, "ivm_shop_backfill", "bad", {"view": "totals", "where": "total > 1"})
         assert {t["task_id"]: t["state"] for t in tasks}["validate"] == "failed"
         assert published() == {"a": 15, "b": 20}
+        orders([(2, "a", 1)], mode="append")
+        state, _ = trigger(env, "ivm_shop_backfill", "day", {"view": "totals", "day": "2026-03-02"})
+        assert state == "success", _logs(tmp_path)
+        assert published() == {"a": 16, "b": 20}
+        state, tasks = trigger(env, "ivm_shop_backfill", "both", {"view": "totals", "day": "2026-03-02", "where": "customer = 'a'"})
+        assert {t["task_id"]: t["state"] for t in tasks}["validate"] == "failed"
     finally:
         for service in reversed(services):
             service.stop()
+
+
+def _write_shop(folder, source, root):
+    (folder / "views").mkdir(parents=True)
+    settings = f"name: shop\nroot: {root}\nsources:\n  orders: {{path: {source}, primary_key: id, effective_date: day}}\n"
+    (folder / "pipeline.yml").write_text(settings)
+    (folder / "views" / "totals.sql").write_text("SELECT customer, sum(amount) AS total FROM orders GROUP BY customer")
+    (folder / "checks.yml").write_text("totals:\n  state:\n    - expect_column_values_to_be_between: {column: total, max_value: 1000}\n")
 
 
 def _await(env, dag):
