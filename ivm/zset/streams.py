@@ -112,15 +112,20 @@ class Join(Generic[Z]):
 
 
 class IndexedJoin:
-    """The bilinear rule over arranged traces: dA x B' + A x dB, each a search of the delta's keys."""
+    """The bilinear rule over arranged traces: dA x B' + A x dB, each a search of the delta's keys.
 
-    def __init__(self, on: Sequence[str]) -> None:
-        self.left, self.right = Spine(on), Spine(on)
+    Where `right` is given, it is the arrangement that the operator before keeps of its output (`Count.output`), and is not built again.
+    """
+
+    def __init__(self, on: Sequence[str], right: Spine | None = None) -> None:
+        self.left, self.right = Spine(on), Spine(on) if right is None else right
+        self.shared = right is not None
 
     def step(self, left: ZSet, right: ZSet) -> ZSet:
         on = self.left.keys
         one, two = left.indexed(on), right.indexed(on)
-        self.right.append(right)
+        if not self.shared:
+            self.right.append(right)
         parts = [left.join(right.zero(), on)]
         after = self.right.join(one)
         parts += [after] if after is not None else []
@@ -168,29 +173,36 @@ class Reduce(_Affected[Z]):
     """Any function of each key's rows (see `ZSet.reduce`): the keys that changed, evaluated on old and new input."""
 
 
-class Count(Generic[Z]):
-    """`CountTotal` as a general reduce does it: input and output are both arranged, and the output is corrected by what was emitted.
+class General(Generic[Z]):
+    """A function of each key's rows as a general reduce does it: input and output are both arranged, and the output is corrected by what was emitted.
 
-    This needs no order of times beyond what the two traces hold; it is what `CountTotal` saves.
+    This needs no order of times beyond what the two traces hold; it is what `CountTotal` and `Reduce` save. `output` may be shared.
     """
 
-    def __init__(self, keys: Sequence[str], names: Sequence[str] = ("count",), trace: Trace = Spine) -> None:
-        self.names = tuple(names)
+    def __init__(self, keys: Sequence[str], query: Callable[[Z], Z], trace: Trace = Spine) -> None:
+        self.query = query
         self.input, self.output = trace(keys), trace(keys)
 
     def step(self, delta: Z) -> Z:
         delta = delta.consolidated().settled()
         self.input.append(delta)
         if delta.empty:
-            return delta.zero().count(self.names)
+            return self.query(delta)
         keys = delta.keyed(self.input.keys)
         now = self.input.of_keys(keys)
         emitted = self.output.of_keys(keys)
-        wanted = (delta.zero() if now is None else now).count(self.names)
+        wanted = self.query(delta.zero() if now is None else now)
         change = wanted if emitted is None else (wanted - emitted)
         change = change.consolidated().settled()
         self.output.append(change)
         return change
+
+
+class Count(General[Z]):
+    """`CountTotal` with its output arranged."""
+
+    def __init__(self, keys: Sequence[str], names: Sequence[str] = ("count",), trace: Trace = Spine) -> None:
+        super().__init__(keys, lambda z: z.count(names), trace)
 
 
 class IterationLimitError(RuntimeError):

@@ -17,6 +17,7 @@ from ivm.zset.streams import (
     Count,
     CountTotal,
     Distinct,
+    General,
     IndexedJoin,
     IterationLimitError,
     Join,
@@ -278,3 +279,11 @@ def test_the_backend_is_named_where_it_is_missing():
         backend.use("torch")
     backend.use("numpy")
     assert backend.xp() is np
+
+
+@given(st.lists(st.tuples(zsets, zsets), min_size=1, max_size=4))
+def test_a_join_can_share_the_arrangement_of_the_reduce_before_it(steps):
+    first, second = General(["k"], lambda z: z.distinct()), General(["k"], lambda z: z.distinct())
+    own, shared = IndexedJoin(["k"]), IndexedJoin(["k"], second.output)
+    for left, right in steps:
+        assert shared.step(left, second.step(values(right))) == own.step(left, first.step(values(right)))

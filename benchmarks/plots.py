@@ -1,0 +1,121 @@
+"""Draw the kept figures of all benchmarks as SVG files in docs/plots, measured and published side by side.
+
+python -m benchmarks.plots
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+
+mpl.use("svg")
+mpl.rcParams["svg.hashsalt"] = "ivm"  # equal figures give equal files
+
+RESULTS = Path(__file__).parent / "results"
+PLOTS = Path(__file__).parent.parent / "docs" / "plots"
+OURS, THEIRS, OTHER = "#1f6f8b", "#c9c9c9", "#e08e45"
+
+
+def bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str, log: bool = True) -> Any:
+    """Grouped horizontal bars, one group a name; None leaves a bar out."""
+    figure, axes = plt.subplots(figsize=(8, 1.2 + 0.22 * len(names) * (len(series) + 0.6)))
+    height = 0.8 / len(series)
+    for number, (what, values) in enumerate(series.items()):
+        places = [i + number * height for i in range(len(names))]
+        shown = [v if v is not None else 0 for v in values]
+        drawn = axes.barh(places, shown, height, label=what, color=(OURS, THEIRS, OTHER, "#7a9e7e", "#5b5b8a", "#b05c7a")[number % 6])
+        axes.bar_label(drawn, [f"{v:.3g}" if v is not None else "" for v in values], fontsize=7, padding=2)
+    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(names))], names, fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(y=0.01)
+    if log:
+        axes.set_xscale("log")
+    axes.set_xlabel(label)
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.legend(fontsize=7, frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    return figure
+
+
+def tpch(found: dict[str, Any]) -> Any:
+    views = found["views"]
+    series = {"refresh": [v["seconds"] for v in views.values()], "full recompute": [v["full_s"] for v in views.values()]}
+    return bars(f"TPC-H SF{found['scale']}, {found['fraction']:.1%} changed", list(views), series, "seconds", log=False)
+
+
+def degrees(found: dict[str, Any]) -> Any:
+    names = ["count", "count_total"]
+    return bars(
+        f"degrees, {found['edges']:,} edges, {found['batch']:,} changed both ways",
+        names,
+        {"measured": [found[n]["median_s"] for n in names]},
+        "seconds a round",
+        log=False,
+    )
+
+
+def employees(found: dict[str, Any]) -> Any:
+    runs = found["runs"]
+    return bars(
+        f"employees x salaries, {found['rows']:,} rows in batches of {found['batch']:,}",
+        list(runs),
+        {"measured": [r["seconds"] for r in runs.values()]},
+        "seconds in all",
+    )
+
+
+def streams(found: dict[str, Any]) -> Any:
+    sizes = [str(s) for s in found["batches"]]
+    names, ours, theirs = [], [], []
+    for name, program in found["programs"].items():
+        for place, size in enumerate(sizes):
+            names.append(f"{name}  {int(size):,}")
+            ours.append(program["seconds"][size])
+            theirs.append(found["published_seconds"][name][place] if place < len(found["published_seconds"][name]) else None)
+    return bars(
+        "from empty in logical batches, in process", names, {"measured (NumPy, one core)": ours, "published (2017, one worker)": theirs}, "seconds in all"
+    )
+
+
+def from_empty(found: dict[str, Any]) -> Any:
+    queries = found["queries"]
+    series = {"measured, views over Delta": [q["per_s"] for q in queries.values()], "published peak": [q["published"][1] for q in queries.values()]}
+    return bars(f"from empty in batches of {found['batch']:,}", list(queries), series, "updates a second")
+
+
+def graphs(found: dict[str, Any]) -> Any:
+    views = found["views"]
+    series = {n: [v.get(k) for v in views.values()] for n, k in (("inserts", "insert_s"), ("recompute", "recompute_s"), ("deletes", "delete_s"))}
+    return bars(f"recursion, {found['edges']:,} edges, {found['changes']} changed", list(views), series, "seconds")
+
+
+#: Which plot a result file gets, by the beginning of its name.
+PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "tpch": tpch,
+    "degrees": degrees,
+    "employees": employees,
+    "streams": streams,
+    "from_empty": from_empty,
+    "graphs": graphs,
+}
+
+
+def main() -> None:
+    PLOTS.mkdir(exist_ok=True)
+    for file in sorted(RESULTS.glob("*.json")):
+        kind = next(k for k in PLOTTED if file.stem.startswith(k))
+        figure = PLOTTED[kind](json.loads(file.read_text()))
+        path = PLOTS / f"{file.stem}.svg"
+        figure.savefig(path, metadata={"Date": None})
+        plt.close(figure)
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
