@@ -72,8 +72,8 @@ def on_delta(nodes: int, edges: int, batch: int, rounds: int, general: bool) -> 
         pipe.source("edges", path, primary_key=["id"])
         # bit_or is no group homomorphism, so a unit with it is kept by its arranged output.
         more = ", bit_or(0) AS z" if general else ""
-        pipe.view("degrees", f"SELECT src, count(*) AS degree{more} FROM edges GROUP BY src")
-        pipe.view("distribution", f"SELECT degree, count(*) AS n{more} FROM degrees GROUP BY degree")
+        pipe.view("degrees", f"SELECT src, count(*) AS degree{more} FROM edges GROUP BY src", mode="incremental")
+        pipe.view("distribution", f"SELECT degree, count(*) AS n{more} FROM degrees GROUP BY degree", mode="incremental")
         started = time.perf_counter()
         pipe.refresh()
         load = time.perf_counter() - started

@@ -25,6 +25,12 @@ def machine() -> dict[str, Any]:
     }
 
 
+def read(name: str) -> dict[str, Any]:
+    """A benchmark's kept figures; empty where there are none."""
+    path = HERE / "results" / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def write(name: str, figures: Mapping[str, Any]) -> Path:
     """Keep a benchmark's figures as results/<name>.json."""
     path = HERE / "results" / f"{name}.json"

@@ -30,7 +30,11 @@ def inner_column(name: str) -> exp.Column:
 def find_calls(node: exp.Expression) -> Iterator[exp.Expression]:
     """The outermost aggregate calls of an expression, with FILTER and the like around them; window functions are none."""
     if isinstance(node, exp.Window):
-        inside = [*node.this.iter_expressions(), *node.args.get("partition_by", []), *([node.args["order"]] if node.args.get("order") else [])]
+        function, inside = node.this, []
+        while isinstance(function, _WRAPPERS):
+            inside += [e for e in function.iter_expressions() if e is not function.this]
+            function = function.this
+        inside += [*function.iter_expressions(), *node.args.get("partition_by", []), *([node.args["order"]] if node.args.get("order") else [])]
         for child in inside:
             yield from find_calls(child)
         return

@@ -23,7 +23,7 @@ from ivm.sql.freeze import to_branch, to_expr
 from ivm.sql.keys import core_key
 from ivm.sql.maps import canonical, check_comparable, decoded, encoded, has_map, sort_key
 from ivm.sql.render import branch_source, core_sql, reduce_sql, schema_leaf
-from ivm.sql.rules import SET_RECURSION, TIES, TOP, left_to_chance, tie_broken, ties_matter
+from ivm.sql.rules import SET_RECURSION, TIES, TOP, by_peers, left_to_chance, tie_broken, ties_matter
 from ivm.sql.support import UnsupportedError
 
 #: The alias under which a post stage sees the reduced rows.
@@ -241,6 +241,8 @@ class Units:
         keys = [source(partitions[0][t]).name for t in common]
 
         def over_core(node: exp.Expression) -> exp.Expression | None:
+            if isinstance(node, exp.Ordered):
+                return None  # its text may be that of its column
             if sql_of(node) in sources or isinstance(node, exp.Subquery | exp.Exists):
                 return source(node)
             if isinstance(node, exp.Column) and node.table:
@@ -268,12 +270,16 @@ class Units:
         calls = []
         for text, body in bodies.items():
             assert isinstance(body, exp.Window)
+            settled: exp.Expression | None = body
             if left_to_chance(body):
-                raise UnsupportedError("clause", f"{sql_of(body.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),")
-            ties = ties_matter(body)
-            if ties:
+                settled = by_peers(body, columns)
                 self.rules.add(TIES)
-            calls.append(Call(names[text], sql_of(tie_broken(body, columns) if ties else body)))
+            elif ties_matter(body):
+                settled = tie_broken(body, columns)
+                self.rules.add(TIES)
+            if settled is None:
+                raise UnsupportedError("clause", f"{sql_of(body.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),")
+            calls.append(Call(names[text], sql_of(settled)))
         types = {c.name: c.type for c in columns}
         name = self._partitioned(core, Reduce(tuple(Column(k, types[k]) for k in keys), tuple(calls), "window"))
 

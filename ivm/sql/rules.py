@@ -84,6 +84,48 @@ def left_to_chance(window: exp.Window) -> bool:
     return function_name(function) in _FRAMED and not by_rows
 
 
+def by_peers(window: exp.Window, columns: Sequence[Column]) -> exp.Expression | None:
+    """A window function that `left_to_chance` names, over the same frame, as a function of the set of rows in it; None where there is none.
+
+    The last value of a frame is that of its greatest row, by the window's order and then by `columns`; a list, and the n-th row, come from the
+    frame's rows sorted so.
+    Orders of mixed directions, or with NULLs at the other end, have no greatest row that a comparison of structs finds.
+    """
+    inner, nulls_ignored = window.this, False
+    while isinstance(inner, _WRAPPERS):
+        if isinstance(inner, exp.Filter):
+            return None
+        nulls_ignored = nulls_ignored or isinstance(inner, exp.IgnoreNulls)
+        inner = inner.this
+    name, arguments = function_name(inner), list(inner.expressions) if isinstance(inner, exp.Anonymous) else []
+    order = window.args.get("order")
+    keys = list(order.expressions) if order is not None else []
+    descending = {bool(k.args.get("desc")) for k in keys} or {False}
+    if not arguments or len(descending) > 1 or any(bool(k.args.get("nulls_first")) == bool(k.args.get("desc")) for k in keys):
+        return None
+    (down,) = descending
+    value = arguments[0]
+    row = _call("STRUCT", *(k.this for k in keys), *(sort_key(c) for c in columns))
+
+    def there(made: exp.Expression) -> exp.Expression:
+        return exp.Case(ifs=[exp.If(this=exp.not_(exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())), true=made)])
+
+    def over(function: exp.Expression) -> exp.Window:
+        copy = window.copy()
+        copy.set("this", function)
+        return copy
+
+    if name in ("last_value", "last"):
+        nulls_ignored = nulls_ignored or (len(arguments) > 1 and arguments[1] == exp.true())
+        return over(_call("MIN_BY" if down else "MAX_BY", value, there(row) if nulls_ignored else row))
+    nulls_ignored = nulls_ignored or name != "nth_value"
+    pair = _call("NAMED_STRUCT", exp.Literal.string("row"), row, exp.Literal.string("value"), value)
+    ordered = _call("SORT_ARRAY", over(_call("COLLECT_LIST", there(pair) if nulls_ignored else pair)), exp.false() if down else exp.true())
+    if name == "nth_value":
+        ordered = _call("GET", ordered, exp.Sub(this=exp.Paren(this=arguments[1].copy()), expression=exp.Literal.number(1)))
+    return exp.Dot(this=exp.Paren(this=ordered), expression=exp.to_identifier("value"))
+
+
 def tie_broken(window: exp.Window, columns: Sequence[Column]) -> exp.Window:
     """The window with `columns` as last sort keys."""
     copy = window.copy()

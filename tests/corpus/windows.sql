@@ -78,3 +78,27 @@ SELECT k, v, count(*) OVER (PARTITION BY k) AS n FROM (SELECT k, x AS v FROM a U
 
 -- sessions: incremental
 SELECT k, d, sum(new) OVER (PARTITION BY k ORDER BY d, x) AS session FROM (SELECT k, d, x, CASE WHEN datediff(d, lag(d) OVER (PARTITION BY k ORDER BY d, x)) <= 1 THEN 0 ELSE 1 END AS new FROM a)
+
+-- last_value_range: incremental
+SELECT k, d, x, last_value(x) OVER (PARTITION BY k ORDER BY d) AS l, last_value(s) OVER (PARTITION BY k ORDER BY d DESC, x DESC) AS m FROM a
+
+-- last_value_filled: incremental
+SELECT k, d, coalesce(x, last_value(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY d)) AS x, last(s, true) OVER (PARTITION BY k ORDER BY d RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS s FROM a
+
+-- nth_value_range: incremental
+SELECT k, nth_value(x, 2) OVER (PARTITION BY k ORDER BY d) AS n, nth_value(x, 2) IGNORE NULLS OVER (PARTITION BY k ORDER BY d DESC) AS m FROM a
+
+-- collect_list_range: incremental
+SELECT k, collect_list(x) OVER (PARTITION BY k ORDER BY d) AS l, array_agg(x) OVER (PARTITION BY k ORDER BY d DESC) AS m FROM a
+
+-- last_value_nulls_elsewhere: full, clause
+SELECT k, last_value(x) OVER (PARTITION BY k ORDER BY d NULLS LAST) AS l FROM a
+
+-- ignore_nulls: incremental
+SELECT k, d, first_value(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY d, x) AS f, lag(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY d, x, s) AS l FROM a
+
+-- window_filter: incremental
+SELECT k, sum(x) FILTER (WHERE x > 1) OVER (PARTITION BY k) AS f, count(*) FILTER (WHERE s IS NOT NULL) OVER (PARTITION BY k ORDER BY d) AS n FROM a
+
+-- ignore_nulls_of_groups: incremental
+SELECT k, last_value(max(x)) IGNORE NULLS OVER (PARTITION BY k ORDER BY d) AS f, sum(sum(x)) FILTER (WHERE min(x) > 0) OVER (PARTITION BY k) AS n FROM a GROUP BY k, d

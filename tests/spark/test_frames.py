@@ -12,6 +12,8 @@ from ivm.zset.arrays import UnknownColumnError, ZSet
 from ivm.zset.frames import DIFF, FrameTrace, FrameZSet, IterationLimitError
 from ivm.zset.streams import Count, CountTotal, Differentiate, Distinct, Integrate, Join, Reduce, Slow
 
+pytestmark = pytest.mark.spark
+
 SCHEMA = f"k int, v int, {DIFF} bigint"
 
 
