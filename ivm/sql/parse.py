@@ -15,6 +15,7 @@ from ivm.plan.nodes import Column, PlanError, Program, Relation
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.compiler import Compiler
 from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
+from ivm.sql.expand import with_struct_fields, with_time_windows
 from ivm.sql.recursion import has_set_recursion, union_all
 from ivm.sql.render import typed_nulls
 from ivm.sql.round_trip import check_round_trip
@@ -51,7 +52,8 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
         if any(function_name(f) == "session_window" for f in tree.find_all(exp.Anonymous)):
             raise UnsupportedError("clause", "session_window(), whose windows grow with the rows beside them,")
         check_round_trip(sql, query_tree(sql), relations, analyzer)
-        tree = _with_aggregates(tree.transform(_with_field_names), analyzer)
+        tree = with_struct_fields(with_time_windows(tree.transform(_with_field_names)), lambda probe: analyzer.schema(splice(probe, nulls)))
+        tree = _with_aggregates(tree, analyzer)
         compiler = Compiler(view, relations, analyzer)
         try:
             units = compiler.program(_qualified(tree, relations), columns)

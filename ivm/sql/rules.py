@@ -99,7 +99,8 @@ def by_peers(window: exp.Window, columns: Sequence[Column]) -> exp.Expression | 
         inner = inner.this
     name, arguments = function_name(inner), list(inner.expressions) if isinstance(inner, exp.Anonymous) else []
     order = window.args.get("order")
-    keys = list(order.expressions) if order is not None else []
+    # A key whose text is a column's own may have been replaced by another column.
+    keys = [k if isinstance(k, exp.Ordered) else exp.Ordered(this=k, nulls_first=True) for k in (order.expressions if order is not None else [])]
     descending = {bool(k.args.get("desc")) for k in keys} or {False}
     if not arguments or len(descending) > 1 or any(bool(k.args.get("nulls_first")) == bool(k.args.get("desc")) for k in keys):
         return None

@@ -54,3 +54,15 @@ SELECT l.k, r.n FROM (WITH t AS (SELECT k, sum(x) AS s FROM a GROUP BY k) SELECT
 
 -- with_unused: incremental
 WITH t AS (SELECT k FROM b) SELECT k, x FROM a
+
+-- struct_star: incremental
+SELECT k, latest.* FROM (SELECT k, max_by(struct(x, s AS t), d) AS latest FROM a GROUP BY k)
+
+-- struct_star_of_cte: incremental
+WITH m AS (SELECT k, struct(x, d) AS v FROM a) SELECT m.v.*, b.* FROM m JOIN b ON b.k = m.k
+
+-- time_window: incremental
+SELECT window.start AS w, window.end, k, count(*) AS n FROM a GROUP BY window(CAST(d AS timestamp), '2 days'), k HAVING count(*) > 0 AND window.start IS NOT NULL
+
+-- sliding_window: incremental
+SELECT window, sum(x) AS n FROM a GROUP BY window(CAST(d AS timestamp), '2 days', '1 day')

@@ -101,4 +101,4 @@ SELECT k, d, first_value(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY d, x) AS 
 SELECT k, sum(x) FILTER (WHERE x > 1) OVER (PARTITION BY k) AS f, count(*) FILTER (WHERE s IS NOT NULL) OVER (PARTITION BY k ORDER BY d) AS n FROM a
 
 -- ignore_nulls_of_groups: incremental
-SELECT k, last_value(max(x)) IGNORE NULLS OVER (PARTITION BY k ORDER BY d) AS f, sum(sum(x)) FILTER (WHERE min(x) > 0) OVER (PARTITION BY k) AS n FROM a GROUP BY k, d
+SELECT k, last_value(max(x)) IGNORE NULLS OVER (PARTITION BY k ORDER BY d) AS f, sum(sum(x)) OVER (PARTITION BY k) AS n FROM a GROUP BY k, d
