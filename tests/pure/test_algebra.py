@@ -186,3 +186,21 @@ def test_accumulators_give_the_engines_own_result(data, analyzer, lakes):
     lake.load("r", data, data)
     groups = accumulate(unit, core_sql(unit.core, lambda leaf: f"{leaf.relation}_new"), False)
     assert Counter(lake.run(final_rows(unit, groups))) == Counter(lake.run(full_sql(unit, "new")))
+
+
+@pytest.mark.parametrize(("old", "new"), [([], [(1, 1)]), ([(1, 1)], []), ([(None, 1)], []), ([], [(None, 1)])])
+def test_not_in_of_nothing_is_true_also_for_null(old, new, analyzer, lakes):
+    """Random states seldom have a NULL beside an empty list: a mutant of that rule survived them."""
+    program = parse_view("v", "SELECT r.a FROM r WHERE r.a NOT IN (SELECT s.b FROM s)", dict(RELATIONS), analyzer)
+    for lake in lakes:
+        for name in RELATIONS:
+            lake.load(name, old if name == "s" else [(None, 1), (2, 1)], new if name == "s" else [(None, 1), (2, 1)])
+        for unit in program.units:
+            expected = Counter(lake.run(full_sql(unit, "new")))
+            expected.subtract(Counter(lake.run(full_sql(unit, "old"))))
+            assert delta_of(unit, lake) == Counter({k: v for k, v in expected.items() if v})
+            lake.load_unit(Relation(unit.name, "unit", unit.columns), full_sql(unit, "old"), full_sql(unit, "new"))
+        for state, rows in (("old", old), ("new", new)):
+            values = [b for b, _ in rows]
+            wanted = [(None,), (2,)] if not values else [] if None in values else [(2,)]
+            assert Counter(lake.run(full_sql(program.units[-1], state))) == Counter(wanted)
