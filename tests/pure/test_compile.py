@@ -182,3 +182,9 @@ def test_counts_are_arranged_where_someone_looks_them_up(sql, kept):
     counts = next(u for u in units[:-1] if u.reads == ("orders",))
     assert counts.arranged is kept
     assert units[-1].arranged
+
+
+def test_only_the_padded_side_is_restricted_by_its_on():
+    unit = program("SELECT c.ck, o.ok FROM customer c LEFT JOIN orders o ON o.ck = c.ck AND c.ck > 5 AND o.ok > 1 WHERE c.ck < 9").units[-1]
+    filters = {leaf.relation: [(f.column, f.op) for f in leaf.filters] for leaf in unit.core.branches[0].leaves}
+    assert filters == {"customer": [("ck", "<")], "orders": [("ok", ">")]}
