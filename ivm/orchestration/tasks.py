@@ -131,11 +131,13 @@ def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, 
 
     pipe = _pipeline(folder)
     view = pipe.known(str(params["view"]))
-    pipe.context.compile(pipe.context.snapshots())
-    if params.get("day") is not None:
-        check_day(pipe.context, view, str(params["day"]), params.get("where"))
-    elif params.get("where") is not None:
-        check_condition(pipe.context, view, str(params["where"]))
+    where, day = params.get("where"), params.get("day")
+    if where is not None or day is not None:
+        pipe.context.compile(pipe.context.snapshots())
+    if day is not None:
+        check_day(pipe.context, view, str(day), where)
+    elif where is not None:
+        check_condition(pipe.context, view, str(where))
     return {"view": view}
 
 

@@ -80,10 +80,15 @@ class Context:
         for view in order:
             result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)
             compiled[view.name.lower()] = result
+            self._check_free(view, {u.name for u in result.program.units} - {view.name.lower()})
             key = result.program.units[-1].key if result.program.units else ()
             dated = "*" if any(relations[r].effective for r in result.program.relations) else ""
             relations[view.name.lower()] = Relation(view.name.lower(), "view", result.program.columns, key, dated)
         return compiled
+
+    def _check_free(self, view: View, internal: set[str]) -> None:
+        for taken in sorted(internal & {*self.views, *self.sources}):
+            raise ViewError(f"View {view.name!r} keeps a table of its own called {taken!r}, which is also declared here.", f"Rename the declared {taken!r}.")
 
     def _relation(self, name: str, snapshot: Snapshot) -> Relation:
         source = self.sources[name]

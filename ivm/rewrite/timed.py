@@ -33,13 +33,13 @@ def with_companion(program: Program, relations: Mapping[str, Relation]) -> Progr
     That is so for programs of several units and for rows read inside outer joins and subqueries: when these hold is not a
     matter of one row's day.
     """
-    if len(program.units) != 1:
+    if len(program.units) != 1 or program.units[0].fixpoint:
         return program
     (unit,) = program.units
-    timed = [_timed(b, relations) for b in unit.core.branches]
-    if unit.fixpoint or not any(_dated(leaf, relations) for b in unit.core.branches for leaf in b.leaves) or None in timed:
+    timed = tuple(b for b in (_timed(b, relations) for b in unit.core.branches) if b)
+    if len(timed) < len(unit.core.branches) or not any(_dated(leaf, relations) for b in timed for leaf in b.leaves):
         return program
-    core = Core(tuple(b for b in timed if b))
+    core = Core(timed)
     day = Column(DAY, "date")
     name = companion_name(unit.name)
     if unit.reduce is None or not unit.reduce.linear:

@@ -115,6 +115,13 @@ def set_from(select: exp.Select, items: Iterable[exp.Join]) -> None:
     select.set("joins", copies[1:] or None)
 
 
+def from_items(select: exp.Select) -> list[exp.Expression]:
+    """What a select's FROM clause names: tables, derived tables and LATERALs, those joined included."""
+    source = select.args.get("from_")
+    items = [source.this] if source else []
+    return [*items, *(j.this for j in select.args.get("joins") or []), *(select.args.get("laterals") or [])]
+
+
 def union_of(selects: list[exp.Select]) -> exp.Query:
     """UNION ALL of selects."""
     tree: exp.Query = selects[0]
@@ -134,15 +141,18 @@ def sql_of(node: exp.Expression) -> str:
 
 
 def rewritten(node: exp.Expression, swap: Callable[[exp.Expression], exp.Expression | None]) -> exp.Expression:
-    """A copy in which `swap` may replace nodes, from the root down; what it gives back is not looked into again."""
-    found = swap(node)
+    """A copy in which `swap` may replace nodes, from the root down; what it gives back is not looked into again.
+
+    A sort key is never swapped itself, only what it sorts by: its text may be that of a bare column.
+    """
+    found = None if isinstance(node, exp.Ordered) else swap(node)
     if found is not None:
         return found
     copy = node.copy()
     todo = [copy]
     while todo:
         for child in list(todo.pop().iter_expressions()):
-            replacement = swap(child)
+            replacement = None if isinstance(child, exp.Ordered) else swap(child)
             if replacement is None:
                 todo.append(child)
             elif replacement is not child:

@@ -14,7 +14,6 @@ from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Call
 from ivm.sql.blocks import rewritten, sql_of
 from ivm.sql.dialect import function_name, is_aggregate
-from ivm.sql.rules import settled
 
 #: The group key that tells the grouping sets of one query apart.
 SET = f"{RESERVED_PREFIX}_set"
@@ -51,8 +50,8 @@ def has_calls(node: exp.Expression) -> bool:
     return next(find_calls(node), None) is not None
 
 
-def call_spec(name: str, call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> tuple[Call, str | None]:
-    """A call over scope columns as one over core columns, and the rule that settles it; what it reads goes to `arguments`."""
+def accumulated(name: str, call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> Call | None:
+    """A call over scope columns that sums and counts can keep, as one over core columns; None for others. What it reads goes to `arguments`."""
     inner, condition = call, None
     if isinstance(call, exp.Filter):
         inner, condition = call.this, call.expression.this
@@ -62,22 +61,26 @@ def call_spec(name: str, call: exp.Expression, arguments: dict[str, tuple[str, e
     if function and not isinstance(operand, exp.Distinct) and not several:
         star = isinstance(operand, exp.Star)
         if star and condition is None:
-            return Call(name, "COUNT(*)", "count"), None
+            return Call(name, "COUNT(*)", "count")
         value = exp.Literal.number(1) if star else operand.copy()
         if condition is not None:
             value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
         argument = argument_name(value, arguments)
-        return Call(name, f"{function.upper()}(`{argument}`)", function, argument), None
-    call, rule = settled(call)
+        return Call(name, f"{function.upper()}(`{argument}`)", function, argument)
+    return None
 
-    def over_core(node: exp.Expression) -> exp.Expression | None:
+
+def over_arguments(call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> exp.Expression:
+    """A call over scope columns as one over core columns; what it reads goes to `arguments`."""
+
+    def swap(node: exp.Expression) -> exp.Expression | None:
         if isinstance(node, exp.Column) and (node.table or node.name.startswith(RESERVED_PREFIX)):
             return inner_column(argument_name(node, arguments))
         if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
             return inner_column(argument_name(node, arguments))
         return None
 
-    return Call(name, sql_of(rewritten(call, over_core))), rule
+    return rewritten(call, swap)
 
 
 def grouping_calls(node: exp.Expression, keys: list[exp.Expression], sets: list[tuple[int, ...]]) -> exp.Expression:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from ivm.plan.nodes import Column
+from ivm.sql.blocks import from_items
 from ivm.sql.dialect import IvmSpark, function_name
 
-_KEPT = ("expressions", "from_", "joins", "laterals", "with_", "hint")
+_KEPT = ("expressions", "from_", "joins", "laterals", "with_")
 
 
 def with_struct_fields(tree: exp.Expression, schema: Callable[[str], tuple[Column, ...]]) -> exp.Expression:
@@ -20,7 +21,7 @@ def with_struct_fields(tree: exp.Expression, schema: Callable[[str], tuple[Colum
     'SELECT k, s.a AS a, s.b AS b FROM t'
     """
     for select in list(tree.find_all(exp.Select)):
-        items = {s.alias_or_name.lower() for s in _items(select)}
+        items = {s.alias_or_name.lower() for s in from_items(select)}
         stars = [e for e in select.expressions if isinstance(e, exp.Column) and isinstance(e.this, exp.Star) and e.table.lower() not in items]
         for star in stars:
             probe = exp.Select(**{k: v for k, v in select.copy().args.items() if k in _KEPT})
@@ -46,7 +47,7 @@ def with_time_windows(tree: exp.Expression) -> exp.Expression:
     for select in tree.find_all(exp.Select):
         group = select.args.get("group")
         calls = [g for g in (group.expressions if group else []) if function_name(g) == "window"]
-        if len(calls) != 1 or any(s.alias_or_name.lower() == "window" for s in _items(select)):
+        if len(calls) != 1 or any(s.alias_or_name.lower() == "window" for s in from_items(select)):
             continue
         for part in [*select.expressions, select.args.get("having"), select.args.get("order"), select.args.get("qualify")]:
             for column in list(part.find_all(exp.Column)) if part is not None else []:
@@ -57,15 +58,6 @@ def with_time_windows(tree: exp.Expression) -> exp.Expression:
                 value = call if whole else exp.Dot(this=call, expression=exp.to_identifier(column.name))
                 column.replace(exp.alias_(value, column.name) if column.parent is select else value)
     return tree
-
-
-def _items(select: exp.Select) -> list[exp.Expression]:
-    source = select.args.get("from_")
-    items = [source.this] if source else []
-    items += [j.this for j in select.args.get("joins") or []]
-    for lateral in select.args.get("laterals") or []:
-        items.append(lateral)
-    return items
 
 
 def _ancestors(node: exp.Expression) -> list[exp.Expression]:

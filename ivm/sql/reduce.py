@@ -8,7 +8,7 @@ core is all that the reduce needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -18,12 +18,12 @@ from ivm.plan.anchors import anchor
 from ivm.plan.nodes import Call, Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, fresh, leaf_column, leaf_item, rewritten, sql_of, substituted, table_alias
-from ivm.sql.calls import SET, call_spec, find_calls, grouping_calls, inner_column, key_names, typed_call
+from ivm.sql.calls import SET, accumulated, find_calls, grouping_calls, inner_column, key_names, over_arguments, typed_call
 from ivm.sql.freeze import to_branch, to_expr
 from ivm.sql.keys import core_key
 from ivm.sql.maps import canonical, check_comparable, decoded, encoded, has_map, sort_key
 from ivm.sql.render import branch_source, core_sql, reduce_sql, schema_leaf
-from ivm.sql.rules import SET_RECURSION, TIES, TOP, by_peers, left_to_chance, tie_broken, ties_matter
+from ivm.sql.rules import SET_RECURSION, TIES, TOP, by_peers, left_to_chance, ordered_value, settled, tie_broken, ties_matter
 from ivm.sql.support import UnsupportedError
 
 #: The alias under which a post stage sees the reduced rows.
@@ -162,11 +162,7 @@ class Units:
             for call in find_calls(expression):
                 calls.setdefault(sql_of(call), (f"agg_{len(calls) + 1}", call))
         arguments: dict[str, tuple[str, exp.Expression]] = {}
-        specs = []
-        for name, call in calls.values():
-            spec, rule = call_spec(name, call, arguments)
-            specs.append(spec)
-            self.rules |= {rule} if rule else set()
+        specs = [accumulated(name, call, arguments) or (name, over_arguments(call, arguments)) for name, call in calls.values()]
         core_blocks = []
         for b, s in zip(blocks, scopes, strict=True):
             block = Block(list(b.items), list(b.preds))
@@ -183,7 +179,16 @@ class Units:
             encoded_blocks = [b.with_outs((n, encoded(e, mapped[n]) if n in mapped else e) for n, e in b.outs) for b in self.aligned(core_blocks)]
             core, columns = self._core(encoded_blocks)
             types = {c.name: c.type for c in columns}
-        reduce = Reduce(tuple(Column(n, types[n]) for n in names), tuple(typed_call(spec, types) for spec in specs))
+        ordered = self._ordered_types(core, [spec[1] for spec in specs if not isinstance(spec, Call)])
+        made = []
+        for spec in specs:
+            if isinstance(spec, Call):
+                made.append(typed_call(spec, types))
+                continue
+            call, rule = settled(spec[1], next(ordered))
+            made.append(Call(spec[0], sql_of(call)))
+            self.rules |= {rule} if rule else set()
+        reduce = Reduce(tuple(Column(n, types[n]) for n in names), tuple(made))
         if not reduce.keys and not reduce.calls:
             reduce = Reduce((), (Call("agg_1", "COUNT(*)", "count"),))
         name = self._partitioned(core, reduce)
@@ -209,6 +214,13 @@ class Units:
         reader.preds = [inline(rewritten(p, over_groups), outer, reader) for p in conditions]
         reader.outs = [(n, inline(rewritten(e, over_groups), outer, reader)) for n, e in selected]
         return [reader]
+
+    def _ordered_types(self, core: Core, calls: Iterable[exp.Expression]) -> Iterator[str]:
+        """For each call over a core's columns the type of its `ordered_value`, or ''."""
+        values = [ordered_value(c) for c in calls]
+        probes = ", ".join(f"{sql_of(v)} AS `v{i}`" for i, v in enumerate(values) if v is not None)
+        known = {c.name: c.type for c in self.analyzer.schema(f"SELECT {probes} FROM ({core_sql(core, schema_leaf(self.relations))})")} if probes else {}
+        return iter([known.get(f"v{i}", "") for i in range(len(values))])
 
     def _by_sets(self, blocks: list[Block], keys: int, sets: list[tuple[int, ...]]) -> list[Block]:
         """Each block once for each grouping set, the keys that aren't in it NULL."""
@@ -241,8 +253,6 @@ class Units:
         keys = [source(partitions[0][t]).name for t in common]
 
         def over_core(node: exp.Expression) -> exp.Expression | None:
-            if isinstance(node, exp.Ordered):
-                return None  # its text may be that of its column
             if sql_of(node) in sources or isinstance(node, exp.Subquery | exp.Exists):
                 return source(node)
             if isinstance(node, exp.Column) and node.table:
@@ -268,18 +278,18 @@ class Units:
             core_blocks = [b.with_outs([("c0", exp.Literal.number(1))]) for b in core_blocks]
         core, columns = self._core(self.aligned(core_blocks))
         calls = []
-        for text, body in bodies.items():
+        for (text, body), type_ in zip(bodies.items(), self._ordered_types(core, [b.this for b in bodies.values()]), strict=True):
             assert isinstance(body, exp.Window)
-            settled: exp.Expression | None = body
+            made: exp.Expression | None = body
             if left_to_chance(body):
-                settled = by_peers(body, columns)
+                made = by_peers(body, columns, type_)
                 self.rules.add(TIES)
             elif ties_matter(body):
-                settled = tie_broken(body, columns)
+                made = tie_broken(body, columns)
                 self.rules.add(TIES)
-            if settled is None:
+            if made is None:
                 raise UnsupportedError("clause", f"{sql_of(body.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),")
-            calls.append(Call(names[text], sql_of(settled)))
+            calls.append(Call(names[text], sql_of(made)))
         types = {c.name: c.type for c in columns}
         name = self._partitioned(core, Reduce(tuple(Column(k, types[k]) for k in keys), tuple(calls), "window"))
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from ivm.plan.nodes import Column
 from ivm.sql.dialect import function_name
-from ivm.sql.maps import sort_key
+from ivm.sql.maps import decoded, encoded, has_map, sort_key
 
 FIRST = "first() and any_value() give the smallest value of the group, last() the largest"
 LIST = "collect_list() and collect_set() are sorted"
@@ -26,6 +26,9 @@ TOP = "rows that tie in ORDER BY ... LIMIT are ordered by all of its columns"
 _ORDERED = ("row_number", "ntile", "lag", "lead", "first_value", "first", "nth_value", "collect_list", "array_agg")
 #: Of these (and of last_value), those that also depend on which rows share a RANGE frame.
 _FRAMED = ("last_value", "last", "nth_value", "collect_list", "array_agg")
+_FIRST = ("first", "first_value", "any_value", "last", "last_value")
+_LISTS = ("collect_list", "collect_set", "array_agg")
+_CHOOSING = (*_FIRST, *_LISTS, "max_by", "min_by", "mode", "nth_value")
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
@@ -33,16 +36,26 @@ def _call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])
 
 
-def settled(call: exp.Expression) -> tuple[exp.Expression, str | None]:
-    """An aggregate call with one value for each bag of rows, and the rule that makes it so (None if it had one already)."""
-    inner = call
-    while isinstance(inner, _WRAPPERS):
-        inner = inner.this
-    name, arguments = function_name(inner), list(inner.expressions) if isinstance(inner, exp.Anonymous) else []
-    if name in ("first", "first_value", "any_value", "last", "last_value"):
-        return _replaced(call, inner, _call("MAX" if name.startswith("last") else "MIN", arguments[0])), FIRST
-    if name in ("collect_list", "collect_set", "array_agg"):
-        return _call("SORT_ARRAY", call), LIST
+def ordered_value(call: exp.Expression) -> exp.Expression | None:
+    """What an aggregate or window function gives back one or several of, chosen by an order; None for other functions."""
+    _, name, arguments = _parts(call)
+    if not arguments or name not in _CHOOSING:
+        return None
+    return arguments[0].expressions[0] if isinstance(arguments[0], exp.Distinct) else arguments[0]
+
+
+def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str | None]:
+    """An aggregate call with one value for each bag of rows, and the rule that makes it so (None if it had one already).
+
+    `type_` is that of its `ordered_value`: maps are compared, and counted, in their encoded form.
+    """
+    inner, name, arguments = _parts(call)
+    value = encoded(arguments[0], type_) if arguments else exp.null()
+    if name in _FIRST:
+        return decoded(_replaced(call, inner, _call("MAX" if name.startswith("last") else "MIN", value)), type_), FIRST
+    if name in _LISTS:
+        listed = _replaced(call, inner, _call(name, value)) if has_map(type_) else call
+        return decoded(_call("SORT_ARRAY", listed), f"array<{type_}>"), LIST
     if name in ("listagg", "string_agg") and not isinstance(call, exp.WithinGroup):
         value, separator = arguments[0], arguments[1] if len(arguments) > 1 else exp.Literal.string("")
         value = value.expressions[0] if (distinct := isinstance(value, exp.Distinct)) else value
@@ -50,13 +63,21 @@ def settled(call: exp.Expression) -> tuple[exp.Expression, str | None]:
         joined = _call("ARRAY_JOIN", _call("SORT_ARRAY", collected), separator)
         return exp.Case(ifs=[exp.If(this=exp.GT(this=_call("SIZE", collected), expression=exp.Literal.number(0)), true=joined)]), TEXT
     if name in ("max_by", "min_by") and len(arguments) == 2:
-        value, order = arguments
+        order = arguments[1]
         pair = _call("STRUCT", order, value)
         by = exp.Case(ifs=[exp.If(this=exp.not_(exp.Is(this=exp.Paren(this=order.copy()), expression=exp.null())), true=pair)])
-        return _replaced(call, inner, _call(name, value, by)), BY
+        return _replaced(call, inner, _call(name, arguments[0], by)), BY
     if name == "mode" and len(arguments) == 1:
-        return _replaced(call, inner, _call("MODE", arguments[0], exp.true())), MODE
+        return decoded(_replaced(call, inner, _call("MODE", value, exp.true())), type_), MODE
     return call, None
+
+
+def _parts(call: exp.Expression) -> tuple[exp.Expression, str, list[exp.Expression]]:
+    """The function inside of FILTER and the like, its name and its arguments."""
+    inner = call
+    while isinstance(inner, _WRAPPERS):
+        inner = inner.this
+    return inner, function_name(inner), list(inner.expressions) if isinstance(inner, exp.Anonymous) else []
 
 
 def _replaced(call: exp.Expression, inner: exp.Expression, new: exp.Expression) -> exp.Expression:
@@ -84,11 +105,11 @@ def left_to_chance(window: exp.Window) -> bool:
     return function_name(function) in _FRAMED and not by_rows
 
 
-def by_peers(window: exp.Window, columns: Sequence[Column]) -> exp.Expression | None:
+def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.Expression | None:
     """A window function that `left_to_chance` names, over the same frame, as a function of the set of rows in it; None where there is none.
 
     The last value of a frame is that of its greatest row, by the window's order and then by `columns`; a list, and the n-th row, come from the
-    frame's rows sorted so.
+    frame's rows sorted so. `type_` is that of the function's `ordered_value`.
     Orders of mixed directions, or with NULLs at the other end, have no greatest row that a comparison of structs finds.
     """
     inner, nulls_ignored = window.this, False
@@ -99,8 +120,7 @@ def by_peers(window: exp.Window, columns: Sequence[Column]) -> exp.Expression | 
         inner = inner.this
     name, arguments = function_name(inner), list(inner.expressions) if isinstance(inner, exp.Anonymous) else []
     order = window.args.get("order")
-    # A key whose text is a column's own may have been replaced by another column.
-    keys = [k if isinstance(k, exp.Ordered) else exp.Ordered(this=k, nulls_first=True) for k in (order.expressions if order is not None else [])]
+    keys = list(order.expressions) if order is not None else []
     descending = {bool(k.args.get("desc")) for k in keys} or {False}
     if not arguments or len(descending) > 1 or any(bool(k.args.get("nulls_first")) == bool(k.args.get("desc")) for k in keys):
         return None
@@ -120,11 +140,12 @@ def by_peers(window: exp.Window, columns: Sequence[Column]) -> exp.Expression | 
         nulls_ignored = nulls_ignored or (len(arguments) > 1 and arguments[1] == exp.true())
         return over(_call("MIN_BY" if down else "MAX_BY", value, there(row) if nulls_ignored else row))
     nulls_ignored = nulls_ignored or name != "nth_value"
-    pair = _call("NAMED_STRUCT", exp.Literal.string("row"), row, exp.Literal.string("value"), value)
+    pair = _call("NAMED_STRUCT", exp.Literal.string("row"), row, exp.Literal.string("value"), encoded(value, type_))
     ordered = _call("SORT_ARRAY", over(_call("COLLECT_LIST", there(pair) if nulls_ignored else pair)), exp.false() if down else exp.true())
     if name == "nth_value":
         ordered = _call("GET", ordered, exp.Sub(this=exp.Paren(this=arguments[1].copy()), expression=exp.Literal.number(1)))
-    return exp.Dot(this=exp.Paren(this=ordered), expression=exp.to_identifier("value"))
+    found = exp.Dot(this=exp.Paren(this=ordered), expression=exp.to_identifier("value"))
+    return decoded(found, type_ if name == "nth_value" else f"array<{type_}>")
 
 
 def tie_broken(window: exp.Window, columns: Sequence[Column]) -> exp.Window:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ivm.sql.blocks import Block, Inline, Scope, conjuncts, queries, rewritten, select_of, set_from, sql_of, value_of
+from ivm.sql.blocks import Block, Inline, Scope, conjuncts, from_items, queries, rewritten, select_of, set_from, sql_of, value_of
 from ivm.sql.calls import find_calls
 from ivm.sql.dialect import is_aggregate
 from ivm.sql.rules import settled, ties_matter
@@ -29,10 +29,7 @@ def is_correlated(node: exp.Expression, bound: frozenset[str] = frozenset()) -> 
         return is_correlated(node.this, bound)
     if not isinstance(node, exp.Select):
         return False
-    from_ = node.args.get("from_")
-    items = [from_.this] if from_ else []
-    items += [j.this for j in node.args.get("joins") or []] + list(node.args.get("laterals") or [])
-    own = bound | {i.alias_or_name.lower() for i in items}
+    own = bound | {i.alias_or_name.lower() for i in from_items(node)}
     nested = [c.this for c in (node.args["with_"].expressions if node.args.get("with_") else [])]
     if any(is_correlated(q, bound) for q in nested):
         return True

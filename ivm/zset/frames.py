@@ -9,7 +9,7 @@ NULL here. Nothing is computed until a result is asked for (`rows`, `empty`, `se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce as folded
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from ivm.names import RESERVED_PREFIX, ident
 from ivm.zset.arrays import UnknownColumnError
-from ivm.zset.streams import IterationLimitError, iterate
+from ivm.zset.streams import iterate
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 DIFF = f"{RESERVED_PREFIX}_diff"
 Rows = dict[tuple[Any, ...], Any]
 _SIGN = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
-
-__all__ = ["FrameTrace", "FrameZSet", "IterationLimitError"]
 
 
 class FrameZSet:
@@ -190,13 +188,14 @@ class FrameZSet:
         schema = StructType.fromDDL(", ".join(f"{ident(n)} {t}" for n, t in {**places, **types, DIFF: "bigint"}.items()))
         assert isinstance(schema, StructType)
         arrow = to_arrow_schema(schema)
+        ((weight,),) = {self.diffs, other.diffs}
         sides = [z.consolidated().frame for z in (self, other)]
         values = [[c for c in z.columns if c not in keys] for z in (self, other)]
 
         def rows(table: pa.Table, columns: list[str]) -> Rows:
             listed = [table[c].to_pylist() for c in columns]
             made = zip(*listed, strict=True) if columns else ((),) * table.num_rows
-            return dict(zip(made, table[DIFF].to_pylist(), strict=True))
+            return dict(zip(made, table[weight].to_pylist(), strict=True))
 
         def grouped(key: tuple[Any, ...], mine: pa.Table, theirs: pa.Table) -> pa.Table:
             plain = tuple(k.as_py() for k in key)
@@ -242,11 +241,6 @@ class FrameTrace:
 
 
 def _check(columns: Sequence[str], *named: Sequence[str]) -> None:
-    for name in _each(named):
-        if name not in columns:
-            raise UnknownColumnError(f"there is no column {name}; the Z-set has {', '.join(columns)}")
-
-
-def _each(named: Sequence[Sequence[str]]) -> Iterator[str]:
-    for names in named:
-        yield from names
+    missing = [n for names in named for n in names if n not in columns]
+    if missing:
+        raise UnknownColumnError(f"there is no column {', '.join(missing)}; the Z-set has {', '.join(columns)}")

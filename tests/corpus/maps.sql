@@ -36,3 +36,12 @@ SELECT map('x', x) AS m FROM a UNION ALL SELECT map('y', y) FROM b
 
 -- filtered: incremental
 SELECT k, map_filter(map('x', x, 'k', k), (n, v) -> v > 1) AS m FROM a WHERE map('x', x)['x'] > 1
+
+-- chosen: incremental
+SELECT k, first(map('x', x, 'k', k)) AS f, last(map('x', x)) FILTER (WHERE x > 1) AS l, max_by(map('x', x), d) AS m, min_by(struct(map('x', x) AS u, s), d) AS n FROM a GROUP BY k
+
+-- listed: incremental
+SELECT k, collect_list(map('x', x, 'k', k)) AS l, mode(map('x', x)) AS m FROM a WHERE x IS NOT NULL GROUP BY k
+
+-- chosen_in_frames: incremental
+SELECT k, x, d, last_value(map('x', x)) OVER (PARTITION BY k ORDER BY d) AS l, first_value(map('x', x)) OVER (PARTITION BY k ORDER BY d) AS f, size(collect_list(map('x', x)) OVER (PARTITION BY k ORDER BY d)) AS c, nth_value(map('x', x), 2) OVER (PARTITION BY k ORDER BY d) AS n FROM a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,14 +98,17 @@ def booked(ledger, lake, spark, days, known):
         known[ledger.refresh().epoch] = dict(entries)
 
 
+def values(pipe, view, column, day, revision):
+    return [r[column] for r in pipe.read(view, as_of=day, revision=revision).collect()]
+
+
 def test_a_correction_changes_only_its_day_and_later_ones(ledger, lake, spark):
     spark.sql(f"INSERT INTO {lake.ref('entries')} VALUES (1, DATE '2026-03-01', 'A', 10), (2, DATE '2026-03-03', 'A', 5), (3, DATE '2026-03-05', 'A', 1)")
     before = ledger.refresh().epoch
     spark.sql(f"UPDATE {lake.ref('entries')} SET amount = 7 WHERE id = 2")
     after = ledger.refresh().epoch
 
-    def at(day, revision):
-        return [r.balance for r in ledger.read("balance", as_of=day, revision=revision).collect()]
+    at = partial(values, ledger, "balance", "balance")
 
     assert [(r.revision, str(r.first_day), str(r.last_day)) for r in ledger.revisions("turnover")] == [
         (before, "2026-03-01", "2026-03-05"),
@@ -150,8 +154,7 @@ def test_rows_of_several_dated_sources_hold_from_the_latest_of_their_days(lake, 
     spark.sql(f"UPDATE {lake.ref('rates')} SET since = DATE '2026-03-02'")
     two = pipe.refresh().epoch
 
-    def at(day, revision):
-        return [r.worth for r in pipe.read("worth", as_of=day, revision=revision).collect()]
+    at = partial(values, pipe, "worth", "worth")
 
     found = [(at(f"2026-03-0{d}", one), at(f"2026-03-0{d}", two)) for d in (1, 3, 6)]
     assert found == [([], []), ([], [20]), ([20], [20])]

@@ -69,6 +69,13 @@ def test_cycle_is_shown(pipe):
         pipe.refresh()
 
 
+def test_names_of_internal_tables_are_not_free(pipe):
+    pipe.view("v", "SELECT k FROM (SELECT k, sum(v) AS s FROM t GROUP BY k) WHERE s IN (SELECT max(v) FROM t)")
+    pipe.view("v__1", "SELECT k FROM t")
+    with pytest.raises(ViewError, match=r"'v' keeps a table of its own called 'v__1'.*Rename"):
+        pipe.refresh()
+
+
 def test_two_views_of_one_name(pipe):
     pipe.view("v", "SELECT k FROM t")
     with pytest.raises(ConfigError, match="'V' is taken"):

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as fn
 
 from ivm.zset.arrays import UnknownColumnError, ZSet
-from ivm.zset.frames import DIFF, FrameTrace, FrameZSet, IterationLimitError
-from ivm.zset.streams import Count, CountTotal, Differentiate, Distinct, Integrate, Join, Reduce, Slow
+from ivm.zset.frames import DIFF, FrameTrace, FrameZSet
+from ivm.zset.streams import Count, CountTotal, Differentiate, Distinct, Integrate, IterationLimitError, Join, Reduce, Slow
 
 pytestmark = pytest.mark.spark
 
