@@ -7,6 +7,7 @@ from typing import Any
 
 from ivm.names import ident
 from ivm.plan.nodes import Leaf, Program, Refusal, Unit
+from ivm.refresh.arrange import arrangements
 from ivm.refresh.context import Context
 from ivm.rewrite.delta_join import State, delta_terms
 from ivm.rewrite.slices import DELTA, WHOLE, Facts, Requests, walk_groups, walk_term
@@ -85,6 +86,7 @@ class _Named:
 def explain_view(context: Context, view: str) -> Explanation:
     """Explain a compiled view."""
     program = context.compiled[view].program
+    asked = arrangements(context)
     operators: list[Operator] = []
     sql: dict[str, str] = {}
     for unit in program.units:
@@ -108,6 +110,9 @@ def explain_view(context: Context, view: str) -> Explanation:
                 }
             )
             reads.append(f"{relation}, slice {level}: rows by {'; or by '.join(by)}")
+            found = [next((a for a in asked if a.relation == relation and set(a.keys) <= set(m.columns)), None) for m in matches]
+            if all(found):
+                reads.append(f"  searched in {'; '.join(sorted({str(a) for a in found}))}")
         reads += [f"{relation}: all rows" for relation in sorted(requests.whole)]
         operators += _operators(unit, tuple(reads))
     strategy = "incremental" if program.incremental else "full"

@@ -232,6 +232,9 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
         )
         rows = [[n, v["rows"], v["version"], v["epoch"], v["strategy"], v["reason"]] for n, v in data["views"].items()]
         _table("views", ["view", "rows", "version", "epoch", "strategy", "reason"], rows)
+        if data["arrangements"]:
+            arranged = [[a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]] for a in data["arrangements"]]
+            _table("arrangements", ["relation", "by", "asked for by", "rows", "since", "up to"], arranged)
         _table("epochs", ["epoch", "status", "at", "reason"], [[e["epoch"], e["status"], e["at"], e["reason"]] for e in data["epochs"]])
 
     _print(data, as_json, show)

@@ -36,6 +36,14 @@ NATIVE_WHOLE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
+class Index:
+    """The same rows arranged by `keys`; `find` gives those that are wanted (columns, keys, scratch folder)."""
+
+    keys: tuple[str, ...]
+    find: Callable[[Sequence[str], Wanted, Path], pa.Table]
+
+
+@dataclass(frozen=True)
 class Input:
     """A relation in an epoch: its snapshot that is read, which state that is, and its delta.
 
@@ -53,6 +61,12 @@ class Input:
     rows: int | None
     #: The version of the old state, where the table still has it.
     since: int | None = None
+    indexes: tuple[Index, ...] = ()
+
+    def index(self, wanted: Wanted) -> Index | None:
+        """The index that finds these rows, if there is one."""
+        fitting = (i for i in self.indexes if not wanted.between and set(i.keys) <= set(wanted.columns))
+        return max(fitting, key=lambda i: len(i.keys), default=None)
 
 
 @dataclass(frozen=True)
@@ -128,8 +142,17 @@ class Datasets:
         if not merged:
             return
         columns = [c.name for c in source.columns]
-        if source.native:
-            folder = self._scratch / f"{self._tag}_{relation}_{level}"
+        folder = self._scratch / f"{self._tag}_{relation}_{level}"
+        indexes = [source.index(w) for w in merged]
+        if all(indexes):
+            rows = source.schema.empty_table()
+            for i, (index, wanted_) in enumerate(zip(indexes, merged, strict=True)):
+                assert index is not None
+                more = index.find(columns, wanted_, folder / str(i)).cast(source.schema)
+                for earlier in merged[:i]:
+                    more = more.filter(pc.invert(earlier.of(more)))
+                rows = pa.concat_tables([rows, more])
+        elif source.native:
             rows = native.read_matching(native.table(source.path, source.version), columns, [(w.columns, w.keys, w.between) for w in merged], folder)
         else:
             rows = self._slice_by_spark(source, level, columns, merged)

@@ -18,7 +18,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transa
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from ivm.errors import ConcurrentRefreshError
-from ivm.names import is_path, native_ident
+from ivm.names import is_path, native_ident, native_literal
 from ivm.plan.nodes import WEIGHT
 
 #: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
@@ -102,8 +102,14 @@ def read(delta: DeltaTable, columns: Sequence[str] | None = None, where: str = "
     return query(f"SELECT {selected} FROM t{' WHERE ' + where if where else ''}", {"t": delta})
 
 
-def read_matching(delta: DeltaTable, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path) -> pa.Table:
-    """Rows that match any of `keys`: the table's columns, a table of their wanted values, whether these are two ends. One scan.
+#: Up to this many wanted values are written as literals, by which files and row groups are skipped; longer lists crash DataFusion.
+LITERAL_KEYS = 100
+
+
+def read_matching(
+    delta: DeltaTable, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path, where: str = "true"
+) -> pa.Table:
+    """Rows that match any of `keys`, and `where`: the table's columns, a table of their wanted values, whether these are two ends. One scan.
 
     A NULL among the wanted values matches NULL; between two ends (doubles) lies what isn't less or greater.
     """
@@ -113,6 +119,9 @@ def read_matching(delta: DeltaTable, columns: Sequence[str], keys: Sequence[tupl
         if between:
             low, high = wanted.column(0).to_pylist()
             conditions.append(f"CAST(t.{native_ident(mine[0])} AS DOUBLE) BETWEEN {low!r} AND {high!r}")
+            continue
+        if literals := _literals(mine, wanted):
+            conditions.append(literals)
             continue
         path = scratch / f"keys_{i}"
         write_deltalake(str(path), wanted, mode="overwrite")
@@ -127,7 +136,18 @@ def read_matching(delta: DeltaTable, columns: Sequence[str], keys: Sequence[tupl
             on = " AND ".join(f"(k{i}.{native_ident(k)} {equal} t.{native_ident(m)})" for m, k in zip(mine, wanted.column_names, strict=True))
             conditions.append(f"EXISTS (SELECT 1 FROM k{i} WHERE {on})")
     selected = ", ".join("t." + native_ident(c) for c in columns)
-    return query(f"SELECT {selected} FROM t WHERE {' OR '.join(conditions)}", tables)
+    return query(f"SELECT {selected} FROM t WHERE ({' OR '.join(conditions)}) AND {where}", tables)
+
+
+def _literals(columns: Sequence[str], wanted: pa.Table) -> str:
+    """A condition on one column with few integers or strings to find; '' where it takes a join."""
+    if len(columns) != 1 or wanted.num_rows > LITERAL_KEYS or wanted.column(0).null_count:
+        return ""
+    type_ = wanted.schema.field(0).type
+    if not pa.types.is_integer(type_) and not pa.types.is_string(type_):
+        return ""
+    listed = ", ".join(native_literal(v) if isinstance(v, str) else str(v) for v in wanted.column(0).to_pylist())
+    return f"t.{native_ident(columns[0])} IN ({listed})"
 
 
 def change_feed(delta: DeltaTable, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:

@@ -23,6 +23,7 @@ from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.nodes import COUNT, WEIGHT, Column, Relation, Unit
 from ivm.planner.choose import Choice, choose, wide_products
+from ivm.refresh.arrange import Arrangements, Published, Source, drop_unread
 from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import Fixpoint
 from ivm.refresh.full import FullBuild
@@ -75,6 +76,7 @@ class Apply:
         self._source_rows: dict[str, int | None] = {}
         self._units = {u.name: u for c in context.compiled.values() for u in c.program.units}
         self._columns = self._needed_columns()
+        self._arrangements = Arrangements(context, lambda relation: [c.name for c in self._relation_columns(relation)])
 
     def run(self) -> dict[str, Outcome]:
         """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
@@ -86,6 +88,7 @@ class Apply:
             self._run_wave(number, todo)
             self.context.progress("apply", sum(len(w) for w in waves[: number + 1]), total)
         self.context.layout.drop(self.context.layout.scratch(self.plan.epoch))
+        drop_unread(self.context)
         return self.outcomes
 
     # -- order ------------------------------------------------------------------------------------
@@ -423,7 +426,9 @@ class Apply:
             delta = self._delta(relation, job.state.cursors[relation])
             schema = native.arrow_schema(snapshot.schema)
             schema = pa.schema([schema.field(c.name) for c in columns])
-            return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self._rows(relation), since)
+            source = Source(self.context, snapshot, self.plan.sources[relation])
+            indexes = self._arrangements.indexes(relation, source, source.time)
+            return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self._rows(relation), since, indexes)
         state = self.manifest.units[relation]
         public = state.public
         path = self.context.layout.table(relation, public)
@@ -431,7 +436,9 @@ class Apply:
         delta = self._delta(relation, cursor) if cursor is not None else None
         version = cursor.version if cursor is not None and cursor.version is not None else state.version
         schema = native.arrow_schema(state.schema)
-        return Input(relation, columns, pa.schema([schema.field(c.name) for c in columns]), path, version, State.OLD, True, delta, state.rows)
+        schema = pa.schema([schema.field(c.name) for c in columns])
+        indexes = self._arrangements.indexes(relation, Published(self.context, relation, state), (cursor or state).epoch)
+        return Input(relation, columns, schema, path, version, State.OLD, True, delta, state.rows, indexes=indexes)
 
 
 def _by_cursors(jobs: Sequence[_Job]) -> list[list[_Job]]:

@@ -2,6 +2,7 @@
 
     logical    accumulators: batches up to the frontier are summed into one; output traces: batches that every reader
                has passed are dropped, and `since` moves to the frontier
+    arranged   arrangements of which much is history are made anew at their last time
     physical   small files are rewritten together, and files that no reader may still need are removed
 
 Invariant: what any reader at or beyond the frontier sees is the same before and after.
@@ -16,13 +17,12 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from ivm.lake import native
 from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
+from ivm.refresh.arrange import Published, Source, arrangements, compacted
 from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest, UnitState, to_json
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
-
-#: Published tables keep the files of replaced versions this long for readers and time travel.
-RETENTION_HOURS = 168
+from ivm.trace.store import RETENTION_HOURS
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,14 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
         if state.arranged:
             done.append(_files(context.layout.table(name, state.public)))
         context.progress("compact", i + 1, len(manifest.units))
+    snapshots = context.snapshots()
+    for asked in arrangements(context):
+        path = str(context.layout.arrangement(asked.relation, asked.keys))
+        if native.exists(path):
+            before = _shape(native.table(path))
+            relation, at = asked.relation, manifest.sources
+            compacted(context, asked, Source(context, snapshots[relation], at[relation]) if relation in at else Published(context, relation, manifest.units[relation]))
+            done.append(Compaction(path, *_pairs(before, _shape(native.table(path)))))
     if changed:
         _commit(context, manifest, changed)
     _files(context.layout.epochs)

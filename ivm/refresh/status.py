@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ivm.refresh.arrange import statuses
 from ivm.refresh.context import Context
 
 
@@ -40,5 +41,6 @@ def status(context: Context) -> dict[str, Any]:
         "open_epoch": log.open_epoch(),
         "sources": {n: {"version": c.version} for n, c in manifest.sources.items()},
         "views": views,
+        "arrangements": statuses(context),
         "epochs": sorted(epochs.values(), key=lambda e: -e["epoch"])[:20],
     }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ivm.errors import RefusedError, ViewError
+from ivm.plan.anchors import keyable
 from ivm.plan.nodes import Program, Relation
 from ivm.refresh.records import from_json, program_json
 from ivm.rewrite.arranged import with_streams
@@ -21,7 +22,7 @@ from ivm.rewrite.timed import with_companion
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.parse import parse_view
 from ivm.sql.support import refusal
-from ivm.sql.text import relation_tables
+from ivm.sql.text import arrange_hints, relation_tables
 
 MODES = ("auto", "incremental", "full")
 
@@ -47,6 +48,8 @@ class Compiled:
     view: View
     program: Program
     definition: str
+    #: The arrangements it asks for: (relation, keys).
+    arranged: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def incremental(self) -> bool:
@@ -125,4 +128,21 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     if view.mode == "full" and program.incremental:
         program = Program(program.view, program.columns, program.relations, refusals=(refusal("mode_full"),))
         definition = hashlib.sha256(f"{definition}/full".encode()).hexdigest()[:16]
-    return Compiled(view, program, definition)
+    return Compiled(view, program, definition, _arranged(view, read))
+
+
+def _arranged(view: View, relations: Mapping[str, Relation]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The arrangements that a view's hints ask for. Raises ViewError for what it doesn't read, or can't be looked up by."""
+    found = []
+    for name, keys in arrange_hints(view.sql):
+        if name not in relations:
+            raise ViewError(f"View {view.name!r}{view.where}: its hint ARRANGE names {name!r}, which it doesn't read.", f"It reads: {', '.join(relations)}.")
+        columns = {c.name.lower(): c for c in relations[name].columns}
+        for key in keys:
+            if key not in columns or not keyable(columns[key].type):
+                fitting = ", ".join(c.name for c in columns.values() if keyable(c.type))
+                raise ViewError(f"View {view.name!r}{view.where}: {name!r} can't be arranged by {key!r}.", f"It can be arranged by: {fitting}.")
+        if not keys:
+            raise ViewError(f"View {view.name!r}{view.where}: its hint ARRANGE({name}) names no key.", "Write ARRANGE(relation, key, ...).")
+        found.append((name, tuple(columns[k].name for k in keys)))
+    return tuple(found)

@@ -32,6 +32,18 @@ def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
     return tuple(sorted(found, key=lambda t: t[1]))
 
 
+@functools.lru_cache(maxsize=10_000)
+def arrange_hints(sql: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """(relation, keys) of each hint ARRANGE(relation, key, ...) of a statement, in lower case.
+
+    >>> arrange_hints("SELECT /*+ ARRANGE(lineitem, l_partkey) */ 1 AS one FROM part JOIN lineitem ON p_partkey = l_partkey")
+    (('lineitem', ('l_partkey',)),)
+    """
+    calls = [c for h in query_tree(sql).find_all(exp.Hint) for c in h.expressions if isinstance(c, exp.Anonymous) and c.name.lower() == "arrange"]
+    named = [[p.name.lower() for p in c.expressions] for c in calls]
+    return tuple(dict.fromkeys((names[0], tuple(names[1:])) for names in named if names))
+
+
 def splice(sql: str, replacement: dict[str, str]) -> str:
     """The user's own text with each table replaced (by lower-case name); nothing else is touched.
 

@@ -12,19 +12,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.names import native_ident
+from ivm.plan.nodes import WEIGHT
 from ivm.times.frontier import Frontier
 from ivm.times.lattice import Time, checked, join
 
 _TAG = "ivm.description"
+#: Files and row groups are small enough that a search for few keys reads little.
+FILE_BYTES = 64 << 20
+_ROW_GROUPS = WriterProperties(max_row_group_size=65_536, compression="ZSTD")
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,8 @@ class Description:
     dimensions: int
     since: Frontier
     upper: Frontier
+    #: What it is a trace of, for whoever keeps it: another origin is another collection.
+    origin: str = ""
 
     def to_json(self) -> str:
         return json.dumps({**vars(self), "since": self.since.times, "upper": self.upper.times})
@@ -45,7 +53,7 @@ class Description:
     def from_json(cls, text: str) -> Description:
         found = json.loads(text)
         since, upper = (Frontier(tuple(tuple(t) if isinstance(t, list) else t for t in found[n])) for n in ("since", "upper"))
-        return cls(tuple(found["keys"]), tuple(found["values"]), tuple(found["diffs"]), int(found["dimensions"]), since, upper)
+        return cls(tuple(found["keys"]), tuple(found["values"]), tuple(found["diffs"]), int(found["dimensions"]), since, upper, found["origin"])
 
 
 class ArrangedTrace:
@@ -68,6 +76,20 @@ class ArrangedTrace:
         write_deltalake(path, schema.empty_table(), mode="error", commit_properties=_committed(description))
         return cls(path)
 
+    @classmethod
+    def load(cls, path: str, keys: Sequence[str], rows: pa.RecordBatchReader, at: int, origin: str) -> ArrangedTrace:
+        """The trace of a collection that is known in whole at a time: `rows` (keys, values, time_0, weight); what was there is replaced.
+
+        Rows sorted by key are found by few reads: files and row groups know their least and greatest key.
+        """
+        *columns, _, weight = rows.schema.names
+        description = Description(tuple(keys), tuple(columns[len(keys) :]), (weight,), 1, Frontier.of(at), Frontier.of(at + 1), origin)
+        write_deltalake(
+            path, rows, mode="overwrite", schema_mode="overwrite", target_file_size=FILE_BYTES, writer_properties=_ROW_GROUPS,
+            commit_properties=_committed(description),
+        )  # fmt: skip
+        return cls(path)
+
     @property
     def description(self) -> Description:
         for commit in DeltaTable(self.path).history():
@@ -84,14 +106,15 @@ class ArrangedTrace:
             raise StateError(
                 f"The trace is complete up to {now.upper.times}; a batch can't end at {upper.times}.", "Append batches in the order of their frontiers."
             )
-        for time in {_time(row) for row in zip(*(batch[c].to_pylist() for c in _times(now)), strict=True)}:
+        times = batch.group_by(_times(now), use_threads=False).aggregate([])
+        for time in {_time(row) for row in zip(*(times[c].to_pylist() for c in _times(now)), strict=True)}:
             if not now.upper.reached_by(time) or upper.reached_by(time):
                 raise StateError(
                     f"An update at {time!r} is outside of this batch, from {now.upper.times} to {upper.times}.", "Give each update to the batch of its time."
                 )
         schema = native.arrow_schema(DeltaTable(self.path).schema().to_json())
-        moved = Description(now.keys, now.values, now.diffs, now.dimensions, now.since, upper)
-        write_deltalake(self.path, batch.select(schema.names).cast(schema), mode="append", commit_properties=_committed(moved))
+        write_deltalake(self.path, batch.select(schema.names).cast(schema), mode="append", commit_properties=_committed(replace(now, upper=upper)))
+
 
     def advance(self, since: Frontier) -> None:
         """Logical compaction: advance all times by a frontier and add up what became equal. Readers at or beyond it see no difference."""
@@ -107,8 +130,7 @@ class ArrangedTrace:
         inner = f"SELECT {', '.join([*plain, *advanced, *map(native_ident, now.diffs)])} FROM t"
         rows = self._summed(now, inner, (*now.keys, *now.values, *_times(now)))
         schema = native.arrow_schema(DeltaTable(self.path).schema().to_json())
-        moved = Description(now.keys, now.values, now.diffs, now.dimensions, since, now.upper)
-        write_deltalake(self.path, rows.cast(schema), mode="overwrite", commit_properties=_committed(moved))
+        write_deltalake(self.path, rows.cast(schema), mode="overwrite", commit_properties=_committed(replace(now, since=since)))
 
     def rewrite(self) -> None:
         """Physical compaction: small files become large ones; no row changes."""
@@ -125,6 +147,20 @@ class ArrangedTrace:
         now = self.description
         self._check(now, as_of)
         return self._summed(now, f"SELECT * FROM t WHERE {_upto(now, as_of)}{_range(now, first, last)}", (*now.keys, *now.values))
+
+    def matching(self, as_of: Time, columns: Sequence[str], wanted: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path) -> pa.Table:
+        """The rows at a time that have any of the `wanted` keys (as `native.read_matching` takes them): `columns`, as often as they occur.
+
+        Raises StateError below `since`, where the trace is not complete yet, and where a row would occur less than zero times.
+        """
+        now = self.description
+        self._check(now, as_of)
+        rows = native.read_matching(DeltaTable(self.path), [*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."))
+        found = native.consolidate(rows.rename_columns([*columns, WEIGHT]), columns)
+        negative = found.filter(pc.less(found[WEIGHT], 0))
+        if negative.num_rows:
+            raise StateError(f"The trace at {self.path} holds {negative.to_pylist()[0]} less than zero times at {as_of!r}.", "Remove it; it is made anew.")
+        return found.select(list(columns))
 
     def history(self, after: Time, upto: Time) -> pa.Table:
         """The updates that `upto` sees and `after` doesn't, with their times. Raises StateError below `since`."""
@@ -162,9 +198,9 @@ def _time(parts: tuple[int, ...]) -> Time:
     return parts[0] if len(parts) == 1 else parts
 
 
-def _upto(description: Description, time: Time) -> str:
+def _upto(description: Description, time: Time, of: str = "") -> str:
     parts = time if isinstance(time, tuple) else (time,)
-    return " AND ".join(f"{native_ident(n)} <= {int(p)}" for n, p in zip(_times(description), parts, strict=True))
+    return " AND ".join(f"{of}{native_ident(n)} <= {int(p)}" for n, p in zip(_times(description), parts, strict=True))
 
 
 def _range(description: Description, first: Any, last: Any) -> str:

@@ -11,6 +11,8 @@ at the trace's `since`; the accumulators of a group at n are the sum of its batc
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ from ivm.lake import native
 from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 
+#: Tables keep the files of replaced versions this long for readers and time travel.
+RETENTION_HOURS = 168
 OUTPUT_CONFIGURATION = {"delta.enableChangeDataFeed": "true"}
 
 
@@ -56,6 +60,15 @@ class Layout:
 
     def accumulator_trace(self, unit: str, generation: int) -> str:
         return f"{self.internal}/traces/{unit}/accumulators_{generation}"
+
+    @property
+    def arrangements(self) -> Path:
+        return Path(self.internal) / "arrangements"
+
+    def arrangement(self, relation: str, keys: Sequence[str]) -> Path:
+        """Readable, and another one for other keys whatever characters these have."""
+        readable = re.sub(r"\W", "_", "_".join(keys))[:60]
+        return self.arrangements / f"{relation}__by_{readable}_{hashlib.sha256(repr(tuple(keys)).encode()).hexdigest()[:8]}"
 
     def staging(self, unit: str, epoch: int) -> str:
         return f"{self.internal}/staging/{unit}/{epoch}"

@@ -84,6 +84,9 @@ class Collection:
 
         Columns: this one's, then the other's that are no keys.
         """
+        return self._joined(other, on, how, "")
+
+    def _joined(self, other: Collection, on: Sequence[str] | Mapping[str, str], how: str, hint: str) -> Collection:
         if how not in _JOINS:
             raise ViewError(f"There is no join {how!r}.", f"Choose one of: {', '.join(_JOINS)}.")
         pairs = dict(on) if isinstance(on, Mapping) else {n: n for n in on}
@@ -101,11 +104,14 @@ class Collection:
             mine = [f"coalesce(`l`.{ident(c)}, `r`.{ident(pairs[c])}) AS {ident(c)}" if c in pairs else f"`l`.{ident(c)} AS {ident(c)}" for c in self.columns]
         word = "JOIN" if how == "inner" else f"{how.upper()} JOIN"
         outs = [*mine, *(f"`r`.{ident(c)} AS {ident(c)}" for c in rest)]
-        return Collection(f"SELECT {', '.join(outs)} FROM {self._named('l')} {word} {other._named('r')} ON {met}", (*self.columns, *rest))
+        return Collection(f"SELECT {hint}{', '.join(outs)} FROM {self._named('l')} {word} {other._named('r')} ON {met}", (*self.columns, *rest))
 
     def join_with_index(self, other: Collection, on: Sequence[str] | Mapping[str, str]) -> Collection:
-        """The same join: whether a side is read by its keys is the planner's choice at each refresh. Bilinear."""
-        return self.join(other, on)
+        """The same join; a side that is a source or view is kept arranged by its keys, once for all views that ask for it. Bilinear."""
+        mine, others = (list(on), list(on.values())) if isinstance(on, Mapping) else (list(on), list(on))
+        sides = [(c.sql, keys) for c, keys in ((self, mine), (other, others)) if c.sql.startswith("`")]
+        hints = ", ".join(f"ARRANGE({relation}, {_listed(keys)})" for relation, keys in sides)
+        return self._joined(other, on, "inner", f"/*+ {hints} */ " if hints else "")
 
     def _named(self, alias: str) -> str:
         return f"{self.sql} AS `{alias}`" if self.sql.startswith("`") else f"({self.sql}) AS `{alias}`"
