@@ -67,7 +67,14 @@ def statuses(context: Context) -> list[dict[str, Any]]:
             now = ArrangedTrace(path).description
             times = {"since": since_of(now), "upto": upto_of(now)}
             found.append(
-                {"relation": asked.relation, "keys": list(asked.keys), "views": list(asked.views), "rows": native.rows(native.table(path)), **times, "table": path}
+                {
+                    "relation": asked.relation,
+                    "keys": list(asked.keys),
+                    "views": list(asked.views),
+                    "rows": native.rows(native.table(path)),
+                    **times,
+                    "table": path,
+                }
             )
     return found
 

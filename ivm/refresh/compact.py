@@ -68,7 +68,9 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
         if native.exists(path):
             before = _shape(native.table(path))
             relation, at = asked.relation, manifest.sources
-            compacted(context, asked, Source(context, snapshots[relation], at[relation]) if relation in at else Published(context, relation, manifest.units[relation]))
+            compacted(
+                context, asked, Source(context, snapshots[relation], at[relation]) if relation in at else Published(context, relation, manifest.units[relation])
+            )
             done.append(Compaction(path, *_pairs(before, _shape(native.table(path)))))
     if changed:
         _commit(context, manifest, changed)

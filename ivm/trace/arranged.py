@@ -115,7 +115,6 @@ class ArrangedTrace:
         schema = native.arrow_schema(DeltaTable(self.path).schema().to_json())
         write_deltalake(self.path, batch.select(schema.names).cast(schema), mode="append", commit_properties=_committed(replace(now, upper=upper)))
 
-
     def advance(self, since: Frontier) -> None:
         """Logical compaction: advance all times by a frontier and add up what became equal. Readers at or beyond it see no difference."""
         now = self.description
