@@ -145,7 +145,7 @@ _PARTITIONED = {
 
 
 _OF_BAG = "dR = F0 + F1 + ..., F0 = the delta of base and step for unchanged R, F(i+1) = step(F(i))"
-_OF_SET = "delete what lost a derivation and what follows from it; add again, and anew, what follows from the rest"
+_OF_SET = "delete what lost a derivation and has none left by ever lower ranks; add again, and anew, what follows from the rest"
 
 
 def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:

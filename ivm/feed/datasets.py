@@ -108,13 +108,12 @@ class Datasets:
                 self._load_slice(relation, level, requests.matches[relation, level])
 
     def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
-        """Those rows of a native table that equal one of `rows` in all columns, NULLs equal."""
+        """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""
         source = self._inputs[relation]
-        names = source.schema.names
-        keys = wide(rows.select(names)).rename_columns([f"k{i}" for i in range(len(names))])
-        return native.read_matching(
-            native.table(source.path, source.version), names, [(names, keys, False)], self._scratch / f"{self._tag}_{relation}_rows"
-        ).cast(source.schema)
+        keys = wide(rows).rename_columns([f"k{i}" for i in range(rows.num_columns)])
+        folder = self._scratch / f"{self._tag}_{relation}_rows"
+        table = native.table(source.path, source.version)
+        return native.read_matching(table, source.schema.names, [(rows.column_names, keys, False)], folder).cast(source.schema)
 
     # -- reads ------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ IN_NEW = "__ivm_in_new"
 IN_OLD = "__ivm_in_old"
 EPOCH = "__ivm_epoch"
 COUNT = "__ivm_count"
+#: The last column of a set recursion's unit: 0 for a row that the base gives, else one more than that of a row it was derived from.
+RANK = "__ivm_rank"
 
 
 class PlanError(ValueError):

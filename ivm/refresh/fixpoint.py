@@ -5,10 +5,14 @@ r"""Fixpoints (WITH RECURSIVE): computed from nothing, and brought up to date.
 
 As a bag, linearity gives     dR = F0 + F1 + ...,   F0 = d base + step(R; dE),   F(i+1) = step(Fi; E').
 
-As a set, deletes need care, since rows may support each other in a cycle. Delete and rederive (Gupta, Mumick,
-Subrahmanian, "Maintaining views incrementally", SIGMOD 1993): D holds the rows that lost a derivation, and what was
-derived from them by the old rules; what is left, S = R - D, is right under the new ones. Then rows derived from S that
-S lacks are added, and what follows from them, until nothing new appears.
+As a set, deletes need care, since rows may support each other in a cycle. Delete and rederive (Gupta, Mumick, Subrahmanian,
+"Maintaining views incrementally", SIGMOD 1993), with ranks (see `ivm.rewrite.support`), by which far less is deleted:
+
+    D    rows that lost a derivation and have none left from the base or from a row of lower rank outside of D; rows that
+         are derived from D are looked at in turn
+    +    rows of D, and new ones, that have a derivation from R - D or the base; then what follows from them
+
+R - D is right under the new rules: each of its rows has a derivation by ever lower ranks. Every look is at given rows only.
 """
 
 from __future__ import annotations
@@ -27,10 +31,11 @@ from ivm.feed.datasets import Datasets, Input
 from ivm.lake import native
 from ivm.lake.keys import distinct, matching
 from ivm.names import ident
-from ivm.plan.nodes import WEIGHT, Branch, Leaf, Unit
+from ivm.plan.nodes import RANK, WEIGHT, Branch, Leaf, Relation, Unit
 from ivm.rewrite.delta_join import State, Term
-from ivm.rewrite.slices import WHOLE, Facts, Reached, Requests, walk_term
+from ivm.rewrite.slices import Facts, Reached, Requests, walk_term
 from ivm.rewrite.statements import branch_deltas, term_sql
+from ivm.rewrite.support import CANDIDATES, support
 from ivm.sql.render import LeafSql, branch_sql, columns_sql
 
 if TYPE_CHECKING:
@@ -52,6 +57,7 @@ def endless(unit: Unit, rows: int) -> ViewError:
 def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) -> str:
     """All rows of a fixpoint, iteration by iteration, as Parquet in `folder`; a SELECT that reads them. Raises ViewError where it doesn't end."""
     columns = [c.name for c in unit.columns]
+    values = [c for c in columns if c != RANK]
     steps = [b for b in unit.core.branches if _self(b, unit)]
     parts: list[str] = []
     bases = [b for b in unit.core.branches if not _self(b, unit)]
@@ -60,8 +66,9 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
     for number in range(ITERATIONS[unit.fixpoint] + 1):
         if unit.fixpoint == "distinct":
             known = "\nUNION ALL\n".join(f"SELECT * FROM {p}" for p in parts)
-            on = " AND ".join(f"f.{ident(c)} <=> k.{ident(c)}" for c in columns)
-            rows = f"SELECT DISTINCT {columns_sql(columns, 'f')} FROM ({rows}) AS f" + (f" LEFT ANTI JOIN ({known}) AS k ON {on}" if known else "")
+            on = " AND ".join(f"f.{ident(c)} <=> k.{ident(c)}" for c in values)
+            lacking = f"({rows}) AS f" + (f" LEFT ANTI JOIN ({known}) AS k ON {on}" if known else "")
+            rows = f"SELECT {columns_sql(values, 'f')}, MIN(f.{ident(RANK)}) AS {ident(RANK)} FROM {lacking} GROUP BY {columns_sql(values, 'f')}"
         path = folder / f"{unit.name.strip('_')}_{number}.parquet"
         spark.sql(rows).write.mode("overwrite").parquet(str(path))
         made = int(pads.dataset(path, format="parquet").count_rows())
@@ -91,6 +98,7 @@ class Fixpoint:
     ) -> None:
         self.unit, self.inputs, self.facts, self._datasets, self._run = unit, dict(inputs), facts, datasets, run
         self.columns = [c.name for c in unit.columns]
+        self.values = [c for c in self.columns if c != RANK]
         self.steps = [b for b in unit.core.branches if _self(b, unit)]
         self.made = 0
         self.rows_read = 0
@@ -109,51 +117,73 @@ class Fixpoint:
         raise endless(self.unit, fresh.num_rows)
 
     def _of_set(self, walked: list[tuple[Term, dict[str, Reached]]], datasets: Datasets) -> pa.Table:
-        rows = self._run(branch_deltas(walked, datasets))
-        lost = distinct(rows.filter(pc.less(rows[WEIGHT], 0)).select(self.columns))
-        gone = self._overdeleted(self._stored(lost))
-        if gone.num_rows:
-            fresh = self._lacking(gone)
-        else:
-            summed = self._summed(rows)
-            gained = summed.filter(pc.greater(summed[WEIGHT], 0)).select(self.columns)
-            fresh = self._minus(gained, self._stored(gained))
+        rows = self._summed(self._run(branch_deltas(walked, datasets)))
+        gone = self._unsupported(self._stored(rows.filter(pc.less(rows[WEIGHT], 0))))
+        gained = self._least(rows.filter(pc.greater(rows[WEIGHT], 0)))
+        gained = self._minus(gained, self._stored(gained))
+        # What was gained may have been derived from a row that is gone.
+        fresh = self._least(self._supported(pa.concat_tables([gained, self._minus(gone, gained)]), gone, ranked=False)) if gone.num_rows else gained
         found = fresh
         for _ in range(ITERATIONS["distinct"]):
             if fresh.num_rows == 0:
                 return self._summed(pa.concat_tables([self._weighted(found, 1), self._weighted(gone, -1)]))
-            reached = distinct(self._step(self._weighted(fresh, 1), State.NEW).select(self.columns))
-            reached = self._minus(reached, found)
-            there = self._stored(reached)
-            fresh = self._minus(reached, self._minus(there, gone))
+            reached = self._minus(self._least(self._step(self._weighted(fresh, 1), State.NEW)), found)
+            fresh = self._minus(reached, self._minus(self._stored(reached), gone))
             found = pa.concat_tables([found, fresh])
         raise endless(self.unit, fresh.num_rows)
 
-    def _overdeleted(self, lost: pa.Table) -> pa.Table:
-        """The rows that lost a derivation, and all stored ones derived from them in the old state."""
-        gone = fresh = lost
+    def _unsupported(self, lost: pa.Table) -> pa.Table:
+        """The stored rows that have no derivation by ever lower ranks any more, given those that lost one."""
+        gone, candidates = lost.slice(0, 0), lost
         for _ in range(ITERATIONS["distinct"]):
+            fresh = self._minus(candidates, self._supported(candidates, gone, ranked=True))
             if fresh.num_rows == 0:
                 return gone
-            reached = distinct(self._step(self._weighted(fresh, 1), State.OLD).select(self.columns))
-            fresh = self._stored(self._minus(reached, gone))
             gone = pa.concat_tables([gone, fresh])
-        raise endless(self.unit, fresh.num_rows)
+            # By the new rules: whose derivation went by the old ones is among those that lost one.
+            reached = self._step(self._weighted(fresh, 1), State.NEW)
+            candidates = self._minus(self._stored(reached), gone)
+        raise endless(self.unit, candidates.num_rows)
 
-    def _lacking(self, gone: pa.Table) -> pa.Table:
-        """Rows that follow from S = R - `gone` (and the base) in the new state, and that S lacks."""
+    def _supported(self, candidates: pa.Table, gone: pa.Table, ranked: bool) -> pa.Table:
+        """Those of the candidates that have a derivation from R - `gone` or the base in the new state, each with the ranks it gives."""
+        if candidates.num_rows == 0:
+            return candidates
         own = self.unit.name
-        datasets = self._opened({**self.inputs, own: replace(self.inputs[own], delta=self._weighted(gone, -1))})
-        left = f"(SELECT {columns_sql(self.columns, 'r')} FROM {datasets.bag(Leaf(own, own, tuple(self.columns)), WHOLE, State.NEW)} AS r)"
+        source = self.inputs[own]
+        relations = {name: facts.relation for name, facts in self.facts.items()}
+        inputs = {
+            **self.inputs,
+            own: replace(source, delta=self._weighted(gone, -1) if gone.num_rows else None),
+            CANDIDATES: Input(CANDIDATES, self.unit.columns, source.schema, "", None, State.NEW, True, self._weighted(candidates, 1), candidates.num_rows),
+        }
+        facts = {**self.facts, CANDIDATES: Facts(Relation(CANDIDATES, "unit", self.unit.columns), candidates.num_rows)}
+        requests, parts = Requests(), []
+        for branch in (support(b, self.unit, relations, ranked) for b in self.unit.core.branches):
+            term = Term(branch, tuple(State.DELTA if n == CANDIDATES else self._now(inputs[n]) for n in (leaf.relation for leaf in branch.leaves)))
+            parts.append((term, walk_term(term, facts, requests)))
+        datasets = self._opened(inputs)
+        datasets.load(requests)
 
-        def leaf_sql(leaf: Leaf) -> str:
-            return left if leaf.relation == own else datasets.bag(leaf, WHOLE, State.NEW)
+        def rows(term: Term, reached: Mapping[str, Reached]) -> str:
+            states = dict(zip((leaf.alias for leaf in term.branch.leaves), term.states, strict=True))
+            levels = {alias: found.level for alias, found in reached.items()}
 
-        rows = "\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in self.unit.core.branches)
-        on = " AND ".join(f"f.{ident(c)} <=> s.{ident(c)}" for c in self.columns)
-        found = self._run(f"SELECT DISTINCT {columns_sql(self.columns, 'f')} FROM ({rows}) AS f LEFT ANTI JOIN {left} AS s ON {on}")
+            def leaf_sql(leaf: Leaf) -> str:
+                if leaf.relation == CANDIDATES:
+                    return datasets.delta(leaf)
+                return datasets.bag(leaf, levels[leaf.alias], states[leaf.alias])
+
+            return branch_sql(term.branch, leaf_sql)
+
+        found = self._run("\nUNION ALL\n".join(rows(*p) for p in parts))
+        self.rows_read += datasets.rows_read
         datasets.close()
         return found.rename_columns(self.columns)
+
+    @staticmethod
+    def _now(source: Input) -> State:
+        return State.NEW if source.delta is not None else State.SAME
 
     def _step(self, frontier: pa.Table, state: State) -> pa.Table:
         """The steps with the frontier (columns, WEIGHT +1 or -1) in the place of the unit, all else in a state: weighted rows."""
@@ -187,19 +217,22 @@ class Fixpoint:
         return rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int32()))
 
     def _minus(self, rows: pa.Table, other: pa.Table) -> pa.Table:
-        """The rows that the other table doesn't have."""
+        """The rows that the other table doesn't have, at any rank."""
         if rows.num_rows == 0 or other.num_rows == 0:
             return rows
-        return rows.filter(pc.invert(matching(rows, self.columns, other.select(self.columns))))
+        return rows.filter(pc.invert(matching(rows, self.values, other.select(self.values))))
+
+    def _least(self, rows: pa.Table) -> pa.Table:
+        """Each row once, at its least rank."""
+        found = rows.group_by(self.values, use_threads=False).aggregate([(RANK, "min")])
+        return found.rename_columns(self.columns).cast(self.inputs[self.unit.name].schema)
 
     def _stored(self, rows: pa.Table) -> pa.Table:
-        """Those of the rows that the unit holds in the old state."""
+        """Those of the rows that the unit holds in the old state, with their rank there."""
         source = self.inputs[self.unit.name]
         if rows.num_rows == 0:
-            return rows
-        datasets = self._opened({self.unit.name: source})
-        stored = datasets.read_rows(self.unit.name, rows)
-        return rows.filter(matching(rows, self.columns, stored)) if stored.num_rows else rows.slice(0, 0)
+            return rows.select(self.columns)
+        return self._opened({self.unit.name: source}).read_rows(self.unit.name, distinct(rows.select(self.values)))
 
 
 def _self(branch: Branch, unit: Unit) -> bool:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ivm.names import RESERVED_PREFIX
 from ivm.plan.anchors import anchor
-from ivm.plan.nodes import Call, Column, Core, Output, Post, Reduce, Relation, Unit
+from ivm.plan.nodes import RANK, Call, Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, fresh, leaf_column, leaf_item, rewritten, sql_of, substituted, table_alias
 from ivm.sql.calls import SET, accumulated, find_calls, grouping_calls, inner_column, key_names, over_arguments, typed_call
@@ -319,13 +319,21 @@ class Units:
         """Make a unit that reads itself: its rows are those of `base` and of `step` over its rows."""
         names = [n for n, _ in base[0].outs]
         types = [c.type for c in self.types(base)]
-        columns = tuple(Column(f"c{i}", t) for i, t in enumerate(types))
+        columns = (*(Column(f"c{i}", t) for i, t in enumerate(types)), *([Column(RANK, "int")] if distinct else []))
         name = self._name()
         self.relations[name] = Relation(name, "unit", columns)
 
         def reader() -> Block:
             alias = fresh(name, taken)
             return Block([leaf_item(alias, name)], [], [(n, leaf_column(alias, f"c{i}")) for i, n in enumerate(names)])
+
+        def ranked(block: Block) -> Block:
+            """The block with the rank of its rows, for a set: one more than that of the row it reads, or zero."""
+            if not distinct:
+                return block
+            own = [i.this.alias for i in block.items if isinstance(i.this, exp.Table) and i.this.name == name]
+            rank = exp.Add(this=leaf_column(own[0], RANK), expression=exp.Literal.number(1)) if own else exp.Literal.number(0)
+            return block.with_outs([*block.outs, (RANK, exp.cast(rank, "int"))])
 
         made = set(self.made)
         steps = []
@@ -336,7 +344,7 @@ class Units:
                 for i, ((_, e), o, t) in enumerate(zip(block.outs, own, types, strict=True))
             ]
             steps.append(block.with_outs(outs))
-        core, _ = self._core([*(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in base), *steps])
+        core, _ = self._core([ranked(b) for b in (*(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in base), *steps)])
         if any(name in u.core.relations for n, u in self.made.items() if n not in made):
             raise UnsupportedError("recursion", "what it has found so far is grouped, sorted or subtracted inside the recursion")
         for branch in core.branches:

@@ -8,6 +8,8 @@ from collections import Counter
 import pytest
 
 from ivm.errors import ViewError
+from ivm.lake import native
+from ivm.plan.nodes import EPOCH, WEIGHT
 
 pytestmark = pytest.mark.spark
 
@@ -132,3 +134,20 @@ def test_what_has_no_rule_is_refused_with_its_reason(graph):
     twice = "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r"
     with pytest.raises(ViewError, match="reads the recursion twice"):
         graph.pipeline({"twice": twice})
+
+
+def test_a_row_with_another_derivation_takes_nothing_along(graph, spark):
+    pairs = [(a, b) for a in range(9) for b in range(9) if a != b]
+    spark.sql(f"INSERT INTO {graph.ref('e')} VALUES {', '.join(f'({i}, {a}, {b})' for i, (a, b) in enumerate(pairs))}")
+    spark.sql(f"INSERT INTO {graph.ref('roots')} VALUES (0)")
+    pipe = graph.pipeline({"reached": VIEWS["reached"], "closure": VIEWS["closure"]}, mode="incremental")
+    pipe.refresh()
+    spark.sql(f"DELETE FROM {graph.ref('e')} WHERE src = 0 AND dst = 1")
+    epoch = pipe.refresh().epoch
+    assert all(pipe.verify(v) for v in ("reached", "closure"))
+    state = pipe.context.log.manifest().units["reached__1"]
+    assert len(rows(pipe, "reached")) == 9
+    trace = native.table(pipe.context.layout.output_trace("reached__1", state.output_generation))
+    moved = native.read(trace, ["c0", "__ivm_rank", WEIGHT], f"{EPOCH} = {epoch}").to_pylist()
+    # Node 1 is two steps from the root now; all other nodes are as they were.
+    assert sorted((r["c0"], r["__ivm_rank"], r[WEIGHT]) for r in moved) == [(1, 1, -1), (1, 2, 1)]
