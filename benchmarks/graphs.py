@@ -4,7 +4,7 @@ reached        the nodes that can be reached from one root (a set, WITH RECURSIV
 distances      the length of the shortest path from a root, up to a bound (a set of (node, length), then min)
 parts          a bill of materials: how often each part goes into a product (a bag, UNION ALL, over a forest)
 
-python -m benchmarks.graphs --edges 1000 [--changes 10] [--rounds 3]
+python -m benchmarks.graphs --edges 1000 [--changes 10] [--rounds 3]      (compared with a recompute at the end)
 """
 
 from __future__ import annotations

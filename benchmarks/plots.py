@@ -95,6 +95,12 @@ def graphs(found: dict[str, Any]) -> Any:
     return bars(f"recursion, {found['edges']:,} edges, {found['changes']} changed", list(views), series, "seconds")
 
 
+def arrangements(found: dict[str, Any]) -> Any:
+    sizes = [s for s in found["runs"]["scanned"] if s.isdigit()]
+    series = {name: [run[s] for s in sizes] for name, run in found["runs"].items()}
+    return bars(f"a slice of lineitem by part, SF{found['scale']:g}", [f"{int(s):,} parts changed" for s in sizes], series, "seconds a refresh", log=False)
+
+
 #: Which plot a result file gets, by the beginning of its name.
 PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "tpch": tpch,
@@ -103,6 +109,7 @@ PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "streams": streams,
     "from_empty": from_empty,
     "graphs": graphs,
+    "arrangements": arrangements,
 }
 
 

@@ -10,6 +10,7 @@ reach back, and is removed when no view asks for it any more.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from ivm.feed.datasets import Index, Wanted
-from ivm.feed.deltas import TooLargeError, source_delta
+from ivm.feed.deltas import source_delta
 from ivm.feed.source import Snapshot, gap
 from ivm.lake import native
 from ivm.names import ident, native_ident, table_ref
@@ -28,11 +29,11 @@ from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, UnitState
 from ivm.sql.render import columns_sql
 from ivm.times.frontier import Frontier
-from ivm.trace.arranged import ArrangedTrace, Description
+from ivm.trace.arranged import TIME, ArrangedTrace, Description
 from ivm.trace.store import RETENTION_HOURS, read_batches
 
-#: The name of a totally ordered trace's one time column.
-_TIME = "time_0"
+_log = logging.getLogger(__name__)
+
 #: An arrangement whose later batches hold more than this share of its rows is made anew by compaction.
 HISTORY = 0.1
 
@@ -118,7 +119,8 @@ class Source:
             return None
         try:
             return source_delta(self.snapshot, after, self.time, columns, self.context.spark)
-        except TooLargeError:
+        except Exception as error:  # noqa: BLE001 - whatever keeps the feed from being read, the table itself can be
+            _log.info("the arrangement of %s is made anew: its feed after version %s can't be read (%s)", self.snapshot.path, after, error)
             return None
 
 
@@ -194,7 +196,7 @@ def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Se
         delta = followed.delta(upto, held)
         if delta is None:
             return rebuilt(context, asked, followed, needed)
-        batch = delta.append_column(_TIME, pa.array([followed.time] * delta.num_rows, pa.int64()))
+        batch = delta.append_column(TIME, pa.array([followed.time] * delta.num_rows, pa.int64()))
         trace.append(batch, Frontier.of(followed.time + 1))
     return trace
 
@@ -213,11 +215,11 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     """The trace of an arrangement made anew from its collection as it is: sorted by Spark, written as a stream."""
     fields = followed.schema
     columns = (*asked.keys, *(n for n in fields.names if n in needed and n not in asked.keys))
-    stamps = f"CAST({followed.time} AS bigint) AS {ident(_TIME)}, CAST(1 AS bigint) AS {ident(WEIGHT)}"
+    stamps = f"CAST({followed.time} AS bigint) AS {ident(TIME)}, CAST(1 AS bigint) AS {ident(WEIGHT)}"
     order = ", ".join(ident(k) for k in asked.keys)
     in_order = context.layout.arrangements / ".sorted"
     context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode("overwrite").parquet(str(in_order))
-    schema = pa.schema([*((n, fields.field(n).type) for n in columns), (_TIME, pa.int64()), (WEIGHT, pa.int64())])
+    schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
     batches = (b for part in pads.dataset(in_order, format="parquet").to_batches() for b in native.plain(part).cast(schema).to_batches())
     path = str(context.layout.arrangement(asked.relation, asked.keys))
     trace = ArrangedTrace.load(path, asked.keys, pa.RecordBatchReader.from_batches(schema, batches), followed.time, followed.origin)
@@ -231,7 +233,7 @@ def compacted(context: Context, asked: Arranged, followed: Followed) -> bool:
     trace = ArrangedTrace(path)
     now = trace.description
     rows = native.rows(native.table(path))
-    later = native.read(native.table(path), [], f"{native_ident(_TIME)} > {since_of(now)}").num_rows
+    later = native.read(native.table(path), [], f"{native_ident(TIME)} > {since_of(now)}").num_rows
     if now.origin != followed.origin or upto_of(now) > followed.time or later <= HISTORY * rows:
         return False
     rebuilt(context, asked, followed, now.values)

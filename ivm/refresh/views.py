@@ -23,6 +23,7 @@ from ivm.sql.analyzer import Analyzer
 from ivm.sql.parse import parse_view
 from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
+from ivm.trace.arranged import TIME
 
 MODES = ("auto", "incremental", "full")
 
@@ -142,6 +143,8 @@ def _arranged(view: View, relations: Mapping[str, Relation]) -> tuple[tuple[str,
             if key not in columns or not keyable(columns[key].type):
                 fitting = ", ".join(c.name for c in columns.values() if keyable(c.type))
                 raise ViewError(f"View {view.name!r}{view.where}: {name!r} can't be arranged by {key!r}.", f"It can be arranged by: {fitting}.")
+        if TIME in columns:
+            raise ViewError(f"View {view.name!r}{view.where}: {name!r} has a column {TIME!r}, a name that arrangements use themselves.", "Rename it.")
         if not keys:
             raise ViewError(f"View {view.name!r}{view.where}: its hint ARRANGE({name}) names no key.", "Write ARRANGE(relation, key, ...).")
         found.append((name, tuple(columns[k].name for k in keys)))

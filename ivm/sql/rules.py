@@ -65,8 +65,7 @@ def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str 
     if name in ("max_by", "min_by") and len(arguments) == 2:
         order = arguments[1]
         pair = _call("STRUCT", order, value)
-        by = exp.Case(ifs=[exp.If(this=exp.not_(exp.Is(this=exp.Paren(this=order.copy()), expression=exp.null())), true=pair)])
-        return _replaced(call, inner, _call(name, arguments[0], by)), BY
+        return _replaced(call, inner, _call(name, arguments[0], _where_known(order, pair))), BY
     if name == "mode" and len(arguments) == 1:
         return decoded(_replaced(call, inner, _call("MODE", value, exp.true())), type_), MODE
     return call, None
@@ -110,7 +109,8 @@ def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.E
 
     The last value of a frame is that of its greatest row, by the window's order and then by `columns`; a list, and the n-th row, come from the
     frame's rows sorted so. `type_` is that of the function's `ordered_value`.
-    Orders of mixed directions, or with NULLs at the other end, have no greatest row that a comparison of structs finds.
+    Orders of mixed directions, or with NULLs at the other end, have no greatest row that a comparison of structs finds: there
+    the frame has to begin with the partition.
     """
     inner, nulls_ignored = window.this, False
     while isinstance(inner, _WRAPPERS):
@@ -122,30 +122,55 @@ def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.E
     order = window.args.get("order")
     keys = list(order.expressions) if order is not None else []
     descending = {bool(k.args.get("desc")) for k in keys} or {False}
-    if not arguments or len(descending) > 1 or any(bool(k.args.get("nulls_first")) == bool(k.args.get("desc")) for k in keys):
+    if not arguments:
         return None
-    (down,) = descending
     value = arguments[0]
+    nulls_ignored = nulls_ignored or name in _LISTS or (name in ("last_value", "last") and len(arguments) > 1 and arguments[1] == exp.true())
+    if len(descending) > 1 or any(bool(k.args.get("nulls_first")) == bool(k.args.get("desc")) for k in keys):
+        return _from_the_first(window, name, arguments, columns, nulls_ignored)
+    (down,) = descending
     row = _call("STRUCT", *(k.this for k in keys), *(sort_key(c) for c in columns))
 
-    def there(made: exp.Expression) -> exp.Expression:
-        return exp.Case(ifs=[exp.If(this=exp.not_(exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())), true=made)])
-
-    def over(function: exp.Expression) -> exp.Window:
-        copy = window.copy()
-        copy.set("this", function)
-        return copy
-
     if name in ("last_value", "last"):
-        nulls_ignored = nulls_ignored or (len(arguments) > 1 and arguments[1] == exp.true())
-        return over(_call("MIN_BY" if down else "MAX_BY", value, there(row) if nulls_ignored else row))
-    nulls_ignored = nulls_ignored or name != "nth_value"
+        return _over(window, _call("MIN_BY" if down else "MAX_BY", value, _where_known(value, row) if nulls_ignored else row))
     pair = _call("NAMED_STRUCT", exp.Literal.string("row"), row, exp.Literal.string("value"), encoded(value, type_))
-    ordered = _call("SORT_ARRAY", over(_call("COLLECT_LIST", there(pair) if nulls_ignored else pair)), exp.false() if down else exp.true())
+    ordered = _call(
+        "SORT_ARRAY", _over(window, _call("COLLECT_LIST", _where_known(value, pair) if nulls_ignored else pair)), exp.false() if down else exp.true()
+    )
     if name == "nth_value":
         ordered = _call("GET", ordered, exp.Sub(this=exp.Paren(this=arguments[1].copy()), expression=exp.Literal.number(1)))
     found = exp.Dot(this=exp.Paren(this=ordered), expression=exp.to_identifier("value"))
     return decoded(found, type_ if name == "nth_value" else f"array<{type_}>")
+
+
+def _from_the_first(
+    window: exp.Window, name: str, arguments: Sequence[exp.Expression], columns: Sequence[Column], nulls_ignored: bool
+) -> exp.Expression | None:
+    """The same where frames begin with the partition: the frame's rows are as many of the partition's first as it has."""
+    spec = window.args.get("spec")
+    if spec is not None and str(spec.args.get("start")).upper() != "UNBOUNDED":
+        return None
+    value = arguments[0]
+    pair = _call("NAMED_STRUCT", exp.Literal.string("value"), value)
+    whole = tie_broken(_over(window, _call("COLLECT_LIST", _where_known(value, pair) if nulls_ignored else pair)), columns)
+    ends = {"start": "UNBOUNDED", "start_side": "PRECEDING", "end": "UNBOUNDED", "end_side": "FOLLOWING"}
+    whole.set("spec", exp.WindowSpec(kind="ROWS", **ends))
+    many = exp.cast(_over(window, exp.Count(this=value.copy() if nulls_ignored else exp.Star())), "int")
+    rows: exp.Expression = _call("SLICE", whole, exp.Literal.number(1), many)
+    if name not in _LISTS:
+        place = _call("SIZE", rows) if name != "nth_value" else exp.Paren(this=arguments[1].copy())
+        rows = _call("GET", rows, exp.Sub(this=place, expression=exp.Literal.number(1)))
+    return exp.Dot(this=exp.Paren(this=rows), expression=exp.to_identifier("value"))
+
+
+def _over(window: exp.Window, function: exp.Expression) -> exp.Window:
+    copy = window.copy()
+    copy.set("this", function)
+    return copy
+
+
+def _where_known(value: exp.Expression, made: exp.Expression) -> exp.Expression:
+    return exp.Case(ifs=[exp.If(this=exp.not_(exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())), true=made)])
 
 
 def tie_broken(window: exp.Window, columns: Sequence[Column]) -> exp.Window:

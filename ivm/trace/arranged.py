@@ -28,6 +28,8 @@ from ivm.times.frontier import Frontier
 from ivm.times.lattice import Time, checked, join
 
 _TAG = "ivm.description"
+#: The time column of a totally ordered trace.
+TIME = "time_0"
 #: Files and row groups are small enough that a search for few keys reads little.
 FILE_BYTES = 64 << 20
 _ROW_GROUPS = WriterProperties(max_row_group_size=65_536, compression="ZSTD")

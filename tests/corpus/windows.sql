@@ -91,7 +91,7 @@ SELECT k, nth_value(x, 2) OVER (PARTITION BY k ORDER BY d) AS n, nth_value(x, 2)
 -- collect_list_range: incremental
 SELECT k, collect_list(x) OVER (PARTITION BY k ORDER BY d) AS l, array_agg(x) OVER (PARTITION BY k ORDER BY d DESC) AS m FROM a
 
--- last_value_nulls_elsewhere: full, clause
+-- last_value_nulls_elsewhere: incremental
 SELECT k, last_value(x) OVER (PARTITION BY k ORDER BY d NULLS LAST) AS l FROM a
 
 -- ignore_nulls: incremental
@@ -102,3 +102,9 @@ SELECT k, sum(x) FILTER (WHERE x > 1) OVER (PARTITION BY k) AS f, count(*) FILTE
 
 -- ignore_nulls_of_groups: incremental
 SELECT k, last_value(max(x)) IGNORE NULLS OVER (PARTITION BY k ORDER BY d) AS f, sum(sum(x)) OVER (PARTITION BY k) AS n FROM a GROUP BY k, d
+
+-- mixed_directions_in_a_range: incremental
+SELECT k, d, x, last_value(x) OVER (PARTITION BY k ORDER BY d DESC, s) AS l, nth_value(x, 2) OVER (PARTITION BY k ORDER BY d DESC, s) AS n, size(collect_list(x) OVER (PARTITION BY k ORDER BY d DESC, s)) AS c, last_value(x, true) OVER (PARTITION BY k ORDER BY d DESC, s RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS w FROM a
+
+-- numbers_around_nulls_last: full, clause
+SELECT k, last_value(s) OVER (PARTITION BY k ORDER BY x NULLS LAST RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS l FROM a

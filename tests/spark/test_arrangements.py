@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ivm.feed.datasets
+import ivm.refresh.arrange
 import ivm.rewrite.slices
 from ivm.errors import ViewError
 from ivm.trace.arranged import ArrangedTrace
@@ -129,6 +130,26 @@ def test_operators_ask_for_arrangements_by_join_with_index(lake, searches):
     assert set(searches) == {"names__by_src"}
 
 
+def test_a_feed_that_is_gone_makes_the_arrangement_anew(made, lake, searches, monkeypatch):
+    made.refresh()
+    lake.insert("a", 3)
+    made.refresh()
+    lake.insert("a", 3)
+    inner = ivm.refresh.arrange.source_delta
+
+    def vacuumed(snapshot, *args):
+        if snapshot.path.endswith("/a"):
+            raise OSError("no such file")
+        return inner(snapshot, *args)
+
+    monkeypatch.setattr(ivm.refresh.arrange, "source_delta", vacuumed)
+    searches.clear()
+    assert lake.differences(made) == {}
+    assert "a__by_k" in searches
+    state = next(s for s in made.status()["arrangements"] if s["relation"] == "a")
+    assert state["since"] == state["upto"]
+
+
 @pytest.mark.parametrize(
     ("hint", "message"),
     [
@@ -136,9 +157,11 @@ def test_operators_ask_for_arrangements_by_join_with_index(lake, searches):
         ("a, z", r"can't be arranged by 'z'.*by: k, x, s"),
         ("a, l", r"can't be arranged by 'l'"),
         ("a", r"names no key"),
+        ("odd, k", r"has a column 'time_0'.*Rename it"),
     ],
 )
 def test_hints_that_mean_nothing_are_named(lake, hint, message):
     lake.table("a", TABLES["a"], rows=3)
+    lake.table("odd", "k int, time_0 int", rows=3)
     with pytest.raises(ViewError, match=message):
-        lake.pipeline({"v": f"SELECT /*+ ARRANGE({hint}) */ k FROM a"})
+        lake.pipeline({"v": f"SELECT /*+ ARRANGE({hint}) */ k FROM {'odd' if 'odd' in hint else 'a'}"})

@@ -1,0 +1,74 @@
+"""A slice of lineitem by l_partkey, searched in an arrangement or scanned: seconds of a refresh by number of changed parts.
+
+Two views over the same sources, with the hint ARRANGE and without; each refresh follows an update of that many parts.
+
+python -m benchmarks.arrangements [--scale 1] [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+
+QUERY = "SELECT {hint}p_brand, p_container, max(l_quantity) AS most, avg(l_extendedprice) AS price FROM part JOIN lineitem ON l_partkey = p_partkey GROUP BY p_brand, p_container, p_partkey"
+HINTS = {"scanned": "", "searched": "/*+ ARRANGE(lineitem, l_partkey) */ "}
+CHANGED = (1, 10, 100, 1_000, 10_000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    os.environ.setdefault("IVM_DRIVER_MEMORY", "8g")
+    import ivm
+    from ivm.demo import tpch
+    from ivm.session import get_session
+
+    spark = get_session()
+    found: dict[str, Any] = {n: {} for n in HINTS}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        tpch.generate(folder / "data", asked.scale)
+        tpch.load(spark, folder / "data", folder / "sources")
+        pipes = {}
+        for name, hint in HINTS.items():
+            pipes[name] = pipe = ivm.Pipeline(name, spark, folder / name)
+            for source in ("part", "lineitem"):
+                pipe.source(source, folder / "sources" / source)
+            pipe.view("brands", QUERY.format(hint=hint), mode="incremental")
+            pipe.refresh()
+        for name, pipe in pipes.items():  # the first incremental refresh makes the arrangement
+            spark.sql(f"UPDATE delta.`{folder}/sources/part` SET p_container = 'new' WHERE p_partkey = 1")
+            started = time.perf_counter()
+            pipe.refresh()
+            found[name]["first_s"] = round(time.perf_counter() - started, 2)
+        for changed in CHANGED:
+            seconds: dict[str, list[float]] = {n: [] for n in HINTS}
+            for number in range(asked.rounds + 1):
+                every = max(int(200_000 * asked.scale) // changed, 1)
+                spark.sql(f"UPDATE delta.`{folder}/sources/part` SET p_container = 'c{changed}_{number}' WHERE p_partkey % {every} = 1")
+                for name, pipe in pipes.items():
+                    started = time.perf_counter()
+                    pipe.refresh()
+                    if number:
+                        seconds[name].append(time.perf_counter() - started)
+            for name in HINTS:
+                found[name][str(changed)] = round(statistics.median(seconds[name]), 2)
+                print(f"{name:10} {changed:>7,} parts {found[name][str(changed)]} s", flush=True)
+        for name, pipe in pipes.items():
+            if not pipe.verify("brands"):
+                raise SystemExit(f"{name}: differs from a recompute")
+            found[name]["status"] = [{k: s[k] for k in ("rows", "since", "upto")} for s in pipe.status()["arrangements"]]
+    print(report.write(f"arrangements_{asked.scale:g}", {"scale": asked.scale, "rounds": asked.rounds, "runs": found}))
+
+
+if __name__ == "__main__":
+    main()
