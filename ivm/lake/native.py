@@ -141,6 +141,8 @@ def read_matching(
 
 def _literals(columns: Sequence[str], wanted: pa.Table) -> str:
     """A condition on one column with few integers or strings to find; '' where it takes a join."""
+    if wanted.num_rows == 0:
+        return "false"
     if len(columns) != 1 or wanted.num_rows > LITERAL_KEYS or wanted.column(0).null_count:
         return ""
     type_ = wanted.schema.field(0).type

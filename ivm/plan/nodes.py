@@ -316,7 +316,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Program:
-    """What a view compiles to: its units in dependency order, or the reasons why there are none."""
+    """What a view compiles to: its units in dependency order, or the reasons why it is refreshed in full.
+
+    It has both where it shall be refreshed in full and only its units can be run.
+    """
 
     view: str
     columns: tuple[Column, ...]
@@ -329,4 +332,4 @@ class Program:
 
     @property
     def incremental(self) -> bool:
-        return bool(self.units)
+        return bool(self.units) and not self.refusals

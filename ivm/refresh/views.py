@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ivm.errors import RefusedError, ViewError
@@ -21,6 +21,7 @@ from ivm.rewrite.arranged import with_streams
 from ivm.rewrite.timed import with_companion
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.parse import parse_view
+from ivm.sql.rules import SET_RECURSION
 from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
 from ivm.trace.arranged import TIME
@@ -127,7 +128,9 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
             f"To mend it: {program.refusals[0].mend}; or set mode auto.",
         )
     if view.mode == "full" and program.incremental:
-        program = Program(program.view, program.columns, program.relations, refusals=(refusal("mode_full"),))
+        # Spark runs the view's own text, if it can.
+        units = program.units if SET_RECURSION in program.rules else ()
+        program = replace(program, units=units, rules=program.rules if units else (), refusals=(refusal("mode_full"),))
         definition = hashlib.sha256(f"{definition}/full".encode()).hexdigest()[:16]
     return Compiled(view, program, definition, _arranged(view, read))
 

@@ -108,6 +108,7 @@ class ArrangedTrace:
             raise StateError(
                 f"The trace is complete up to {now.upper.times}; a batch can't end at {upper.times}.", "Append batches in the order of their frontiers."
             )
+        _known(batch.column_names, (*now.keys, *now.values, *_times(now), *now.diffs), "The batch")
         times = batch.group_by(_times(now), use_threads=False).aggregate([])
         for time in {_time(row) for row in zip(*(times[c].to_pylist() for c in _times(now)), strict=True)}:
             if not now.upper.reached_by(time) or upper.reached_by(time):
@@ -156,6 +157,7 @@ class ArrangedTrace:
         """
         now = self.description
         self._check(now, as_of)
+        _known((*now.keys, *now.values), [*columns, *(c for mine, *_ in wanted for c in mine)], f"The trace at {self.path}")
         rows = native.read_matching(DeltaTable(self.path), [*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."))
         found = native.consolidate(rows.rename_columns([*columns, WEIGHT]), columns)
         negative = found.filter(pc.less(found[WEIGHT], 0))
@@ -185,6 +187,12 @@ class ArrangedTrace:
         sums = ", ".join(f"sum({native_ident(d)}) AS {native_ident(d)}" for d in now.diffs)
         some = " OR ".join(f"sum({native_ident(d)}) <> 0" for d in now.diffs)
         return native.query(f"SELECT {listed}, {sums} FROM ({rows}) AS u GROUP BY {listed} HAVING {some} ORDER BY {listed}", {"t": DeltaTable(self.path)})
+
+
+def _known(names: Sequence[str], wanted: Sequence[str], what: str) -> None:
+    missing = [c for c in wanted if c not in names]
+    if missing:
+        raise StateError(f"{what} has no column {', '.join(missing)}.", f"It has: {', '.join(names)}.")
 
 
 def _committed(description: Description) -> CommitProperties:

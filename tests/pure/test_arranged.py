@@ -85,6 +85,10 @@ def test_what_a_trace_refuses(tmp_path):
     made.append(batch([((1, "a"), 1, 1)], 1), Frontier.of(2))
     with pytest.raises(StateError, match=r"complete up to \(2,\), not yet at 2"):
         made.read(2)
+    with pytest.raises(StateError, match="batch has no column v"):
+        made.append(batch([], 1).drop_columns("v"), Frontier.of(3))
+    with pytest.raises(StateError, match=r"has no column z.*It has: k, v"):
+        made.matching(1, ["k"], [(("z",), pa.table({"k0": [1]}), False)], tmp_path / "keys")
     with pytest.raises(StateError, match="outside of this batch"):
         made.append(batch([((1, "a"), 1, 1)], 1), Frontier.of(3))
     with pytest.raises(StateError, match="can't end at"):
@@ -94,3 +98,27 @@ def test_what_a_trace_refuses(tmp_path):
     made.advance(Frontier.of(1))
     with pytest.raises(StateError, match="only moves forward"):
         made.advance(Frontier.of(0))
+
+
+def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
+    start = batch([((k, v), 5, 1) for k in range(4) for v in "aab"], dimensions=1)
+    made = ArrangedTrace.load(str(tmp_path / "t"), ["k"], start.to_reader(), 5, "here")
+    assert (made.description.since, made.description.upper, made.description.origin) == (Frontier.of(5), Frontier.of(6), "here")
+    made.append(batch([((1, "a"), 7, -1), ((1, "c"), 7, 1), ((2, "a"), 7, -2)], dimensions=1), Frontier.of(8))
+
+    def found(keys, as_of):
+        wanted = [(("k",), pa.table({"k0": pa.array(keys, pa.int64())}), False)]
+        return sorted((r["k"], r["v"]) for r in made.matching(as_of, ["k", "v"], wanted, tmp_path / "keys").to_pylist())
+
+    assert found([1, 2, 9], 6 - 1) == [(1, "a"), (1, "a"), (1, "b"), (2, "a"), (2, "a"), (2, "b")]
+    assert found([1, 2], 7) == [(1, "a"), (1, "b"), (1, "c"), (2, "b")]
+    with pytest.raises(StateError, match="was compacted up to"):
+        found([1], 4)
+    with pytest.raises(StateError, match="complete up to"):
+        found([1], 8)
+    made.append(batch([((3, "b"), 8, -2)], dimensions=1), Frontier.of(9))
+    assert found([3], 7) == [(3, "a"), (3, "a"), (3, "b")]
+    with pytest.raises(StateError, match=r"holds \{'k': 3, 'v': 'b'.*less than zero times at 8"):
+        found([3], 8)
+    again = ArrangedTrace.load(str(tmp_path / "t"), ["v"], start.select(["v", "k", "time_0", "w"]).to_reader(), 9, "there")
+    assert (again.description.keys, again.description.values, again.description.origin) == (("v",), ("k",), "there")

@@ -136,6 +136,19 @@ def test_what_has_no_rule_is_refused_with_its_reason(graph):
         graph.pipeline({"twice": twice})
 
 
+def test_a_set_can_be_refreshed_in_full_each_time(graph, spark):
+    spark.sql(f"INSERT INTO {graph.ref('e')} VALUES (1, 0, 1), (2, 1, 2), (3, 2, 1)")
+    spark.sql(f"INSERT INTO {graph.ref('roots')} VALUES (0)")
+    pipe = graph.pipeline({"reached": VIEWS["reached"]}, mode="full")
+    for wanted in ([(0,), (1,), (2,)], [(0,)]):
+        report = pipe.refresh().views["reached"]
+        assert (report.strategy, report.error) == ("full", "")
+        assert rows(pipe, "reached") == Counter(wanted)
+        assert pipe.verify("reached")
+        spark.sql(f"DELETE FROM {graph.ref('e')} WHERE id = 1")
+    assert "mode full" in str(pipe.explain("reached"))
+
+
 def test_a_row_with_another_derivation_takes_nothing_along(graph, spark):
     pairs = [(a, b) for a in range(9) for b in range(9) if a != b]
     spark.sql(f"INSERT INTO {graph.ref('e')} VALUES {', '.join(f'({i}, {a}, {b})' for i, (a, b) in enumerate(pairs))}")

@@ -1,0 +1,32 @@
+"""Keyed reads of Delta tables: few keys as literals find what many keys as a table find."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from ivm.lake import native
+
+ROWS = pa.table(
+    {
+        "n": pa.array([-(2**63), 2**63 - 1, 0, -5, None, 0], pa.int64()),
+        "s": pa.array(["it's", 'a"b', "x\\y", "", "é", None]),
+        "i": pa.array([1, 2, -3, 4, 5, 1], pa.int8()),
+    }
+)
+
+
+@pytest.mark.parametrize("literals", [0, 100])
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [("n", [-(2**63), 2**63 - 1]), ("n", [0, 7]), ("n", [0, None]), ("s", ["it's", 'a"b']), ("s", ["x\\y", "", "z"]), ("i", [1, -3, 2**40]), ("i", [])],
+)
+def test_the_rows_with_these_keys(tmp_path, monkeypatch, literals, column, wanted):
+    monkeypatch.setattr(native, "LITERAL_KEYS", literals)
+    write_deltalake(str(tmp_path / "t"), ROWS)
+    type_ = pa.string() if column == "s" else pa.int64()
+    keys = pa.table({"k0": pa.array(wanted, type_)})
+    found = native.read_matching(native.table(str(tmp_path / "t")), ["n", "s", "i"], [((column,), keys, False)], tmp_path / "keys")
+    expected = [r for r in ROWS.to_pylist() if r[column] in wanted]
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected))
