@@ -274,7 +274,7 @@ class Unit:
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     #: "all" or "distinct" for a fixpoint: the least collection with  unit = core(unit), as a bag or as a set. The core then
-    #: has branches that read the unit itself, each once and linearly.
+    #: has branches that read the unit itself in plain products; as a bag each once.
     fixpoint: str = ""
     #: Whether its rows are kept as a table. If not, it is a stream of deltas, with accumulators for its old rows.
     arranged: bool = True

@@ -181,7 +181,9 @@ class Apply:
         rows = {r: self._rows(r) for r in relations}
         deltas = {r: d.num_rows for r in relations if (d := self._delta(r, job.state.cursors[r])) is not None}
         whole = [r for r in relations if r in requests.whole and (rows[r] or 0) > NATIVE_WHOLE_ROWS]
-        return choose(rows, deltas, self.context.views[job.view].mode == "incremental", whole)
+        linear = job.unit.reduce is None or job.unit.reduce.linear
+        alone = linear and not job.unit.fixpoint and all(len(b.leaves) <= 1 for b in job.unit.core.branches)
+        return choose(rows, deltas, self.context.views[job.view].mode == "incremental", whole, alone)
 
     def _run_incremental(self, tag: str, jobs: list[_Job]) -> list[tuple[str, str, str, str]]:
         """Run the wave's jobs over shared slices; returns those that must be done in full after all."""

@@ -190,7 +190,9 @@ def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Se
     now = trace.description
     held = (*now.keys, *now.values)
     upto = upto_of(now)
-    if now.origin != followed.origin or not set(needed) <= set(held):
+    stored = native.arrow_schema(native.table(path).schema().to_json())
+    same = all(stored.field(c).type == followed.schema.field(c).type for c in held if c in followed.schema.names)
+    if now.origin != followed.origin or upto > followed.time or not same or not set(needed) <= set(held) <= set(followed.schema.names):
         return rebuilt(context, asked, followed, needed)
     if upto < followed.time:
         delta = followed.delta(upto, held)

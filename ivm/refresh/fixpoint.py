@@ -30,7 +30,7 @@ from ivm.errors import ViewError
 from ivm.feed.datasets import Datasets, Input
 from ivm.lake import native
 from ivm.lake.keys import distinct, matching
-from ivm.names import ident
+from ivm.names import RESERVED_PREFIX, ident
 from ivm.plan.nodes import RANK, WEIGHT, Branch, Leaf, Relation, Unit
 from ivm.rewrite.delta_join import State, Term
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_term
@@ -41,6 +41,8 @@ from ivm.sql.render import LeafSql, branch_sql, columns_sql
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: The relation of the rows that were found last.
+FRONTIER = f"{RESERVED_PREFIX}_frontier"
 #: Iterations after which a recursion is taken for endless: Spark's own bound for a bag, more for a set, which ends by itself.
 ITERATIONS = {"all": 100, "distinct": 10_000}
 
@@ -58,7 +60,7 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
     """All rows of a fixpoint, iteration by iteration, as Parquet in `folder`; a SELECT that reads them. Raises ViewError where it doesn't end."""
     columns = [c.name for c in unit.columns]
     values = [c for c in columns if c != RANK]
-    steps = [b for b in unit.core.branches if _self(b, unit)]
+    steps = _steps(unit)
     parts: list[str] = []
     bases = [b for b in unit.core.branches if not _self(b, unit)]
     rows = "\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in bases)
@@ -77,8 +79,9 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
         if made == 0:
             return "\nUNION ALL\n".join(f"SELECT {columns_sql(columns)} FROM {p}" for p in (parts or [ident(name)]))
         parts.append(ident(name))
-        frontier = ident(name)
-        rows = "\nUNION ALL\n".join(branch_sql(b, lambda leaf, f=frontier: f if leaf.relation == unit.name else leaf_sql(leaf)) for b in steps)  # type: ignore[misc]
+        known = "(" + "\nUNION ALL\n".join(f"SELECT * FROM {p}" for p in parts) + ")"
+        read = {FRONTIER: ident(name), unit.name: known}
+        rows = "\nUNION ALL\n".join(branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in steps)  # type: ignore[misc]
     raise endless(unit, made)
 
 
@@ -99,7 +102,7 @@ class Fixpoint:
         self.unit, self.inputs, self.facts, self._datasets, self._run = unit, dict(inputs), facts, datasets, run
         self.columns = [c.name for c in unit.columns]
         self.values = [c for c in self.columns if c != RANK]
-        self.steps = [b for b in unit.core.branches if _self(b, unit)]
+        self.steps = _steps(unit)
         self.made = 0
         self.rows_read = 0
 
@@ -112,7 +115,7 @@ class Fixpoint:
         for _ in range(ITERATIONS["all"]):
             if fresh.num_rows == 0:
                 return total
-            fresh = self._summed(self._step(native.consolidate(fresh, self.columns), State.NEW))
+            fresh = self._summed(self._step(native.consolidate(fresh, self.columns)))
             total = self._summed(pa.concat_tables([total, fresh]))
         raise endless(self.unit, fresh.num_rows)
 
@@ -125,9 +128,10 @@ class Fixpoint:
         fresh = self._least(self._supported(pa.concat_tables([gained, self._minus(gone, gained)]), gone, ranked=False)) if gone.num_rows else gained
         found = fresh
         for _ in range(ITERATIONS["distinct"]):
+            moved = self._summed(pa.concat_tables([self._weighted(found, 1), self._weighted(gone, -1)]))
             if fresh.num_rows == 0:
-                return self._summed(pa.concat_tables([self._weighted(found, 1), self._weighted(gone, -1)]))
-            reached = self._minus(self._least(self._step(self._weighted(fresh, 1), State.NEW)), found)
+                return moved
+            reached = self._minus(self._least(self._step(self._weighted(fresh, 1), moved)), found)
             fresh = self._minus(reached, self._minus(self._stored(reached), gone))
             found = pa.concat_tables([found, fresh])
         raise endless(self.unit, fresh.num_rows)
@@ -141,7 +145,7 @@ class Fixpoint:
                 return gone
             gone = pa.concat_tables([gone, fresh])
             # By the new rules: whose derivation went by the old ones is among those that lost one.
-            reached = self._step(self._weighted(fresh, 1), State.NEW)
+            reached = self._step(self._weighted(fresh, 1))
             candidates = self._minus(self._stored(reached), gone)
         raise endless(self.unit, candidates.num_rows)
 
@@ -150,17 +154,12 @@ class Fixpoint:
         if candidates.num_rows == 0:
             return candidates
         own = self.unit.name
-        source = self.inputs[own]
         relations = {name: facts.relation for name, facts in self.facts.items()}
-        inputs = {
-            **self.inputs,
-            own: replace(source, delta=self._weighted(gone, -1) if gone.num_rows else None),
-            CANDIDATES: Input(CANDIDATES, self.unit.columns, source.schema, "", None, State.NEW, True, self._weighted(candidates, 1), candidates.num_rows),
-        }
-        facts = {**self.facts, CANDIDATES: Facts(Relation(CANDIDATES, "unit", self.unit.columns), candidates.num_rows)}
+        left = replace(self.inputs[own], delta=self._weighted(gone, -1) if gone.num_rows else None)
+        inputs, facts = self._given(CANDIDATES, self._weighted(candidates, 1), {**self.inputs, own: left})
         requests, parts = Requests(), []
         for branch in (support(b, self.unit, relations, ranked) for b in self.unit.core.branches):
-            term = Term(branch, tuple(State.DELTA if n == CANDIDATES else self._now(inputs[n]) for n in (leaf.relation for leaf in branch.leaves)))
+            term = _term(branch, CANDIDATES, inputs)
             parts.append((term, walk_term(term, facts, requests)))
         datasets = self._opened(inputs)
         datasets.load(requests)
@@ -179,29 +178,32 @@ class Fixpoint:
         found = self._run("\nUNION ALL\n".join(rows(*p) for p in parts))
         self.rows_read += datasets.rows_read
         datasets.close()
-        return found.rename_columns(self.columns)
+        return found.rename_columns(self.columns).cast(self.inputs[own].schema)
 
-    @staticmethod
-    def _now(source: Input) -> State:
-        return State.NEW if source.delta is not None else State.SAME
+    def _step(self, frontier: pa.Table, moved: pa.Table | None = None) -> pa.Table:
+        """What follows from the frontier (columns, WEIGHT +1 or -1) in one step by the new rules: weighted rows.
 
-    def _step(self, frontier: pa.Table, state: State) -> pa.Table:
-        """The steps with the frontier (columns, WEIGHT +1 or -1) in the place of the unit, all else in a state: weighted rows."""
+        Where a part reads the unit more than once, the other occurrences read its old rows, and what was `moved` since.
+        """
         own = self.unit.name
-        inputs = {**self.inputs, own: replace(self.inputs[own], delta=frontier)}
+        inputs = {**self.inputs, own: replace(self.inputs[own], delta=moved if moved is not None and moved.num_rows else None)}
+        inputs, facts = self._given(FRONTIER, frontier, inputs)
         requests, walked = Requests(), []
         for branch in self.steps:
-            states = tuple(
-                State.DELTA if leaf.relation == own else state if self.inputs[leaf.relation].delta is not None else State.SAME for leaf in branch.leaves
-            )
-            term = Term(branch, states)
-            walked.append((term, walk_term(term, self.facts, requests)))
+            term = _term(branch, FRONTIER, inputs)
+            walked.append((term, walk_term(term, facts, requests)))
         datasets = self._opened(inputs)
         datasets.load(requests)
         found = self._run("\nUNION ALL\n".join(term_sql(t, t.branch, reached, datasets) for t, reached in walked))
         self.rows_read += datasets.rows_read
         datasets.close()
         return found.rename_columns([*self.columns, WEIGHT])
+
+    def _given(self, name: str, rows: pa.Table, inputs: Mapping[str, Input]) -> tuple[dict[str, Input], dict[str, Facts]]:
+        """Inputs and facts with weighted rows of the unit's columns as the delta of one more relation."""
+        schema = self.inputs[self.unit.name].schema
+        given = Input(name, self.unit.columns, schema, "", None, State.NEW, True, rows, rows.num_rows)
+        return {**inputs, name: given}, {**self.facts, name: Facts(Relation(name, "unit", self.unit.columns), rows.num_rows)}
 
     def _opened(self, inputs: Mapping[str, Input]) -> Datasets:
         self.made += 1
@@ -231,9 +233,27 @@ class Fixpoint:
         """Those of the rows that the unit holds in the old state, with their rank there."""
         source = self.inputs[self.unit.name]
         if rows.num_rows == 0:
-            return rows.select(self.columns)
+            return source.schema.empty_table()
         return self._opened({self.unit.name: source}).read_rows(self.unit.name, distinct(rows.select(self.values)))
 
 
 def _self(branch: Branch, unit: Unit) -> bool:
     return any(leaf.relation == unit.name for leaf in branch.leaves)
+
+
+def _steps(unit: Unit) -> list[Branch]:
+    """The branches that read the unit, once for each time they do, with the frontier in that place."""
+    found = []
+    for branch in unit.core.branches:
+        for own in (leaf for leaf in branch.leaves if leaf.relation == unit.name):
+            found.append(replace(branch, leaves=tuple(replace(leaf, relation=FRONTIER) if leaf is own else leaf for leaf in branch.leaves)))
+    return found
+
+
+def _term(branch: Branch, start: str, inputs: Mapping[str, Input]) -> Term:
+    """The branch in the new state, from the rows of one relation."""
+
+    def state(relation: str) -> State:
+        return State.DELTA if relation == start else State.NEW if inputs[relation].delta is not None else State.SAME
+
+    return Term(branch, tuple(state(leaf.relation) for leaf in branch.leaves))

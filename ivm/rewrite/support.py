@@ -1,7 +1,7 @@
 """Support of a recursion's rows: which rows of a given set have a derivation (pure).
 
-Each row of a set recursion is kept with a rank: 0 where the base gives it, else one more than that of the row it was first derived
-from. A row is well supported by a derivation from a row of lower rank, so rows that support each other in a cycle can't keep
+Each row of a set recursion is kept with a rank: 0 where the base gives it, else one more than the highest of the rows it was first derived
+from. A row is well supported by a derivation from rows of lower rank, so rows that support each other in a cycle can't keep
 each other alive, and a row that lost one derivation often keeps another.
 
 The candidates join the branch as one more leaf, equal to its outputs: the walk starts at them and asks for nothing else.
@@ -42,8 +42,7 @@ def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranke
             type_ = relations[linear[made.plain[0]]].type_of(made.plain[1])
             if type_ == column.type or {type_, column.type} <= set(_INTEGERS):
                 edges.append(Edge(made.plain, (CANDIDATES, column.name), nulls=True))
-    own = next((leaf for leaf in branch.leaves if leaf.relation == unit.name), None)
-    if own is not None and ranked:
+    for own in (leaf for leaf in branch.leaves if leaf.relation == unit.name and ranked):
         rank = candidate(RANK)
         predicates.append(Expr(f"{ident(own.alias)}.{ident(RANK)} < {rank.sql}", rank.reads | {(own.alias, RANK)}))
     leaf = Leaf(CANDIDATES, CANDIDATES, tuple(c.name for c in unit.columns))

@@ -328,12 +328,12 @@ class Units:
             return Block([leaf_item(alias, name)], [], [(n, leaf_column(alias, f"c{i}")) for i, n in enumerate(names)])
 
         def ranked(block: Block) -> Block:
-            """The block with the rank of its rows, for a set: one more than that of the row it reads, or zero."""
+            """The block with the rank of its rows, for a set: one more than that of the rows it reads, or zero."""
             if not distinct:
                 return block
-            own = [i.this.alias for i in block.items if isinstance(i.this, exp.Table) and i.this.name == name]
-            rank = exp.Add(this=leaf_column(own[0], RANK), expression=exp.Literal.number(1)) if own else exp.Literal.number(0)
-            return block.with_outs([*block.outs, (RANK, exp.cast(rank, "int"))])
+            own = [leaf_column(i.this.alias, RANK) for i in block.items if isinstance(i.this, exp.Table) and i.this.name == name]
+            highest = exp.Greatest(this=own[0], expressions=own[1:]) if len(own) > 1 else own[0] if own else exp.Literal.number(-1)
+            return block.with_outs([*block.outs, (RANK, exp.cast(exp.Add(this=highest, expression=exp.Literal.number(1)), "int"))])
 
         made = set(self.made)
         steps = []
@@ -349,8 +349,10 @@ class Units:
             raise UnsupportedError("recursion", "what it has found so far is grouped, sorted or subtracted inside the recursion")
         for branch in core.branches:
             own_leaves = [leaf for leaf in branch.leaves if leaf.relation == name]
-            if len(own_leaves) > 1 or any(leaf.scope for leaf in own_leaves) or (own_leaves and branch.dependents):
-                raise UnsupportedError("recursion", "a part of it reads the recursion twice, or in an outer join or subquery")
+            if any(leaf.scope for leaf in own_leaves) or (own_leaves and branch.dependents):
+                raise UnsupportedError("recursion", "a part of it reads the recursion in an outer join or subquery, or beside one")
+            if len(own_leaves) > 1 and not distinct:
+                raise UnsupportedError("recursion", "a part of it reads the recursion twice, which UNION ALL is not linear in")
         if distinct:
             if any("<" in t for t in types):
                 raise UnsupportedError("recursion", "its rows hold arrays, maps or structs and are meant as a set")

@@ -87,6 +87,27 @@ def test_a_source_that_was_restored_is_arranged_anew(made, lake, spark, searches
     assert "a__by_k" in searches
 
 
+def test_a_source_with_other_columns_is_arranged_anew(lake, spark, searches):
+    lake.table("a", "k int, x int, s string", rows=20)
+    lake.table("b", "k int, y int", rows=20)
+    pipe = lake.pipeline({"v": "SELECT /*+ ARRANGE(a, k) */ a.k, a.x, b.y FROM a JOIN b ON a.k = b.k"})
+    for change in ("INSERT INTO {} VALUES (1, 1, 'x')", "REPLACE", "DELETE FROM {} WHERE k = 1"):
+        if change == "REPLACE":
+            spark.sql(f"SELECT k, CAST(x AS bigint) AS x FROM {lake.ref('a')}").write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
+                lake.path("a")
+            )
+            lake.tables["a"] = [("k", "int"), ("x", "bigint")]
+        else:
+            spark.sql(change.format(lake.ref("a")))
+        lake.insert("b", 2)
+        pipe = lake.pipeline({"v": pipe.context.views["v"].sql})
+        assert lake.differences(pipe) == {}
+    searches.clear()
+    lake.insert("b", 2)
+    assert lake.differences(pipe) == {}
+    assert searches
+
+
 def test_a_view_with_more_columns_widens_the_arrangement(lake, searches):
     for name, columns in TABLES.items():
         lake.table(name, columns, rows=30)

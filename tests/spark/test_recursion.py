@@ -15,6 +15,7 @@ pytestmark = pytest.mark.spark
 
 VIEWS = {
     "closure": "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION SELECT r.src, e.dst FROM r JOIN e ON r.dst = e.src) SELECT src, dst FROM r",
+    "squared": "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r",
     "reached": "WITH RECURSIVE r (node) AS (SELECT node FROM roots UNION SELECT e.dst FROM r JOIN e ON e.src = r.node) SELECT node FROM r",
     "component": "WITH RECURSIVE b AS (SELECT src, dst FROM e UNION ALL SELECT dst, src FROM e), r (node, seen) AS (SELECT src, src FROM b "
     "UNION SELECT b.dst, r.seen FROM r JOIN b ON b.src = r.node) SELECT node, min(seen) AS component FROM r GROUP BY node",
@@ -41,7 +42,7 @@ def expected(edges, roots):
     component = {n: min(s for m, s in seen if m == n) for n, _ in seen}
     distance = closed({(r, 0) for r in roots}, lambda r: {(d, n + 1) for a, n in r for c, d in edges if a == c and n < 4})
     shortest = {n: min(d for m, d in distance if m == n) for n, _ in distance}
-    return {"closure": closure, "reached": reached, "component": set(component.items()), "distance": set(shortest.items())}
+    return {"closure": closure, "squared": closure, "reached": reached, "component": set(component.items()), "distance": set(shortest.items())}
 
 
 @pytest.fixture
@@ -131,9 +132,12 @@ def test_an_endless_bag_is_named(graph, spark):
 
 
 def test_what_has_no_rule_is_refused_with_its_reason(graph):
-    twice = "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r"
-    with pytest.raises(ViewError, match="reads the recursion twice"):
-        graph.pipeline({"twice": twice})
+    outer = "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION SELECT e.src, r.dst FROM e LEFT JOIN r ON e.dst = r.src) SELECT src, dst FROM r"
+    with pytest.raises(ViewError, match="INVALID_RECURSIVE_REFERENCE"):
+        graph.pipeline({"outer": outer})
+    twice = "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION ALL SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r"
+    pipe = graph.pipeline({"twice": twice})
+    assert "which UNION ALL is not linear in" in str(pipe.explain("twice"))
 
 
 def test_a_set_can_be_refreshed_in_full_each_time(graph, spark):
