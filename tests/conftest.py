@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-os.environ.setdefault("IVM_DRIVER_MEMORY", "2g")
+# One session for all tests fills 2 GB: broadcasts up to Spark's share of it, and what Delta keeps of the tables.
+os.environ.setdefault("IVM_DRIVER_MEMORY", "3g")
 
 
 @pytest.fixture(scope="session")
