@@ -6,6 +6,7 @@ run in threads. Deltas go to traces under the epoch's number, full results to st
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import time
@@ -23,7 +24,7 @@ from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.nodes import COUNT, WEIGHT, Column, Relation, Unit
 from ivm.planner.choose import Choice, choose, wide_products
-from ivm.refresh.arrange import Arrangements, Published, Source, drop_unread
+from ivm.refresh.arrange import Arrangements, drop_unread, followed
 from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import Fixpoint
 from ivm.refresh.full import FullBuild
@@ -76,7 +77,8 @@ class Apply:
         self._source_rows: dict[str, int | None] = {}
         self._units = {u.name: u for c in context.compiled.values() for u in c.program.units}
         self._columns = self._needed_columns()
-        self._arrangements = Arrangements(context, lambda relation: [c.name for c in self._relation_columns(relation)])
+        follow = functools.partial(followed, context, snapshots=self.snapshots, sources=plan.sources, units=self.manifest.units)
+        self._arrangements = Arrangements(context, follow, lambda relation: [c.name for c in self._relation_columns(relation)])
 
     def run(self) -> dict[str, Outcome]:
         """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
@@ -428,8 +430,7 @@ class Apply:
             delta = self._delta(relation, job.state.cursors[relation])
             schema = native.arrow_schema(snapshot.schema)
             schema = pa.schema([schema.field(c.name) for c in columns])
-            source = Source(self.context, snapshot, self.plan.sources[relation])
-            indexes = self._arrangements.indexes(relation, source, source.time)
+            indexes = self._arrangements.indexes(relation, version) if version is not None else ()
             return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self._rows(relation), since, indexes)
         state = self.manifest.units[relation]
         public = state.public
@@ -439,7 +440,7 @@ class Apply:
         version = cursor.version if cursor is not None and cursor.version is not None else state.version
         schema = native.arrow_schema(state.schema)
         schema = pa.schema([schema.field(c.name) for c in columns])
-        indexes = self._arrangements.indexes(relation, Published(self.context, relation, state), (cursor or state).epoch)
+        indexes = self._arrangements.indexes(relation, (cursor or state).epoch)
         return Input(relation, columns, schema, path, version, State.OLD, True, delta, state.rows, indexes=indexes)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from ivm.errors import ViewError
 from ivm.feed.datasets import Index, Wanted
 from ivm.feed.deltas import source_delta
 from ivm.feed.source import Snapshot, gap
@@ -27,7 +28,9 @@ from ivm.names import ident, native_ident, table_ref
 from ivm.plan.nodes import WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, UnitState
+from ivm.refresh.views import View
 from ivm.sql.render import columns_sql
+from ivm.sql.text import arrange_hints
 from ivm.times.frontier import Frontier
 from ivm.trace.arranged import TIME, ArrangedTrace, Description
 from ivm.trace.store import RETENTION_HOURS, read_batches
@@ -60,24 +63,27 @@ def arrangements(context: Context) -> list[Arranged]:
 
 
 def statuses(context: Context) -> list[dict[str, Any]]:
-    """The arrangements that are there: who asks for them, their rows and the times between which they can be read."""
+    """The arrangements that are there: who asks for them, their rows and the times between which they can be read. Nothing is compiled for it."""
+    readers: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for view in context.views.values():
+        for asked in _hints(view):
+            readers.setdefault(asked, []).append(view.name)
     found = []
-    for asked in arrangements(context):
-        path = str(context.layout.arrangement(asked.relation, asked.keys))
+    for (relation, keys), views in readers.items():
+        path = str(context.layout.arrangement(relation, keys))
         if native.exists(path):
             now = ArrangedTrace(path).description
+            rows = native.rows(native.table(path))
             times = {"since": since_of(now), "upto": upto_of(now)}
-            found.append(
-                {
-                    "relation": asked.relation,
-                    "keys": list(asked.keys),
-                    "views": list(asked.views),
-                    "rows": native.rows(native.table(path)),
-                    **times,
-                    "table": path,
-                }
-            )
+            found.append({"relation": relation, "keys": list(now.keys), "views": views, "rows": rows, **times, "table": path})
     return found
+
+
+def _hints(view: View) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    try:
+        return arrange_hints(view.sql)
+    except ViewError:  # its refresh says so
+        return ()
 
 
 def drop_unread(context: Context) -> None:
@@ -89,90 +95,64 @@ def drop_unread(context: Context) -> None:
 
 
 @dataclass(frozen=True)
-class Source:
-    """A source up to a version, as an arrangement's collection."""
+class Followed:
+    """A relation as of a time, as an arrangement follows it."""
 
-    context: Context
-    snapshot: Snapshot
-    at: Cursor
+    #: Another origin is another collection.
+    origin: str
+    time: int
+    schema: pa.Schema
+    #: For Spark's SQL.
+    table: str
+    #: The weighted rows (these columns) that changed after a time; None where nobody can tell any more, or it is too much.
+    delta: Callable[[int, Sequence[str]], pa.Table | None]
 
-    @property
-    def origin(self) -> str:
-        return self.at.table_id
 
-    @property
-    def time(self) -> int:
-        assert self.at.version is not None
-        return self.at.version
+def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot], sources: Mapping[str, Cursor], units: Mapping[str, UnitState]) -> Followed:
+    """A source up to its cursor, its times versions; or a view as of the last committed epoch, its times epochs."""
+    if relation not in sources:
+        state = units[relation]
+        path = context.layout.table(relation, state.public)
+        schema = native.arrow_schema(state.schema)
+        trace = context.layout.output_trace(relation, state.output_generation)
 
-    @property
-    def schema(self) -> pa.Schema:
-        return native.arrow_schema(self.snapshot.schema)
+        def published(after: int, columns: Sequence[str]) -> pa.Table | None:
+            return None if state.since > after else read_batches(trace, columns, after, state.epoch, schema)
 
-    @property
-    def table(self) -> str:
-        return table_ref(self.snapshot.path, self.at.version)
+        return Followed(f"{state.definition}/{state.output_generation}", state.epoch, schema, table_ref(path, state.version), published)
 
-    def delta(self, after: int, columns: Sequence[str]) -> pa.Table | None:
-        """What changed after a version; None where nobody can tell any more, or it is too much."""
-        if gap(self.snapshot, after, self.origin):
+    snapshot, at = snapshots[relation], sources[relation]
+    assert at.version is not None
+    upto = at.version
+
+    def fed(after: int, columns: Sequence[str]) -> pa.Table | None:
+        if gap(snapshot, after, at.table_id):
             return None
         try:
-            return source_delta(self.snapshot, after, self.time, columns, self.context.spark)
+            return source_delta(snapshot, after, upto, columns, context.spark)
         except Exception as error:  # noqa: BLE001 - whatever keeps the feed from being read, the table itself can be
-            _log.info("the arrangement of %s is made anew: its feed after version %s can't be read (%s)", self.snapshot.path, after, error)
+            _log.info("the arrangement of %s is made anew: its feed after version %s can't be read (%s)", snapshot.path, after, error)
             return None
 
-
-@dataclass(frozen=True)
-class Published:
-    """A view as of the last committed epoch, as an arrangement's collection."""
-
-    context: Context
-    name: str
-    state: UnitState
-
-    @property
-    def origin(self) -> str:
-        return f"{self.state.definition}/{self.state.output_generation}"
-
-    @property
-    def time(self) -> int:
-        return self.state.epoch
-
-    @property
-    def schema(self) -> pa.Schema:
-        return native.arrow_schema(self.state.schema)
-
-    @property
-    def table(self) -> str:
-        return table_ref(self.context.layout.table(self.name, self.state.public), self.state.version)
-
-    def delta(self, after: int, columns: Sequence[str]) -> pa.Table | None:
-        """What changed after an epoch; None where the trace doesn't reach back."""
-        if self.state.since > after:
-            return None
-        return read_batches(self.context.layout.output_trace(self.name, self.state.output_generation), columns, after, self.time, self.schema)
-
-
-Followed = Source | Published
+    return Followed(at.table_id, upto, native.arrow_schema(snapshot.schema), table_ref(snapshot.path, upto), fed)
 
 
 class Arrangements:
     """The arrangements of one epoch, each brought up to date when it is first asked for."""
 
-    def __init__(self, context: Context, columns: Callable[[str], Sequence[str]]) -> None:
+    def __init__(self, context: Context, follow: Callable[[str], Followed], columns: Callable[[str], Sequence[str]]) -> None:
         self.context = context
+        self._follow = follow
         self._columns = columns
         self._asked = arrangements(context)
         self._traces: dict[Arranged, ArrangedTrace] = {}
 
-    def indexes(self, relation: str, followed: Followed, as_of: int) -> tuple[Index, ...]:
+    def indexes(self, relation: str, as_of: int) -> tuple[Index, ...]:
         """How a relation's rows at a time can be found by keys."""
         asked = [a for a in self._asked if a.relation == relation]
         for one in asked:
             if one not in self._traces:
-                self._traces[one] = brought_up(self.context, one, followed, self._columns(relation))
+                self._traces[one] = brought_up(self.context, one, self._follow(relation), self._columns(relation))
         traces = {a.keys: self._traces[a] for a in asked}
         return tuple(Index(k, functools.partial(_found, t, as_of)) for k, t in traces.items() if t.description.since.reached_by(as_of))
 
@@ -229,15 +209,12 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     return trace
 
 
-def compacted(context: Context, asked: Arranged, followed: Followed) -> bool:
-    """Make an arrangement anew where much of it is history; readers are at its last time. Whether it was."""
+def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
+    """Make an arrangement anew where much of it is history; readers are at its last time."""
     path = str(context.layout.arrangement(asked.relation, asked.keys))
-    trace = ArrangedTrace(path)
-    now = trace.description
-    rows = native.rows(native.table(path))
-    later = native.read(native.table(path), [], f"{native_ident(TIME)} > {since_of(now)}").num_rows
-    if now.origin != followed.origin or upto_of(now) > followed.time or later <= HISTORY * rows:
-        return False
-    rebuilt(context, asked, followed, now.values)
-    native.table(path).vacuum(retention_hours=RETENTION_HOURS, dry_run=False)
-    return True
+    now = ArrangedTrace(path).description
+    sums = native.query(f"SELECT count(*) AS n, count(CASE WHEN {native_ident(TIME)} > {since_of(now)} THEN 1 END) AS later FROM t", {"t": native.table(path)})
+    (held,) = sums.to_pylist()
+    if now.origin == followed.origin and upto_of(now) <= followed.time and held["later"] > HISTORY * held["n"]:
+        rebuilt(context, asked, followed, now.values)
+        native.table(path).vacuum(retention_hours=RETENTION_HOURS, dry_run=False)

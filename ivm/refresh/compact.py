@@ -17,7 +17,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from ivm.lake import native
 from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
-from ivm.refresh.arrange import Published, Source, arrangements, compacted
+from ivm.refresh.arrange import arrangements, compacted, followed
 from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest, UnitState, to_json
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
@@ -67,10 +67,7 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
         path = str(context.layout.arrangement(asked.relation, asked.keys))
         if native.exists(path):
             before = _shape(native.table(path))
-            relation, at = asked.relation, manifest.sources
-            compacted(
-                context, asked, Source(context, snapshots[relation], at[relation]) if relation in at else Published(context, relation, manifest.units[relation])
-            )
+            compacted(context, asked, followed(context, asked.relation, snapshots, manifest.sources, manifest.units))
             done.append(Compaction(path, *_pairs(before, _shape(native.table(path)))))
     if changed:
         _commit(context, manifest, changed)

@@ -61,28 +61,36 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
     columns = [c.name for c in unit.columns]
     values = [c for c in columns if c != RANK]
     steps = _steps(unit)
-    parts: list[str] = []
+    made: list[tuple[str, str]] = []  # view, file
     bases = [b for b in unit.core.branches if not _self(b, unit)]
     rows = "\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in bases)
-    types = ", ".join(f"{ident(c.name)} {c.type}" for c in unit.columns)
-    for number in range(ITERATIONS[unit.fixpoint] + 1):
-        if unit.fixpoint == "distinct":
-            known = "\nUNION ALL\n".join(f"SELECT * FROM {p}" for p in parts)
-            on = " AND ".join(f"f.{ident(c)} <=> k.{ident(c)}" for c in values)
-            lacking = f"({rows}) AS f" + (f" LEFT ANTI JOIN ({known}) AS k ON {on}" if known else "")
-            rows = f"SELECT {columns_sql(values, 'f')}, MIN(f.{ident(RANK)}) AS {ident(RANK)} FROM {lacking} GROUP BY {columns_sql(values, 'f')}"
-        path = folder / f"{unit.name.strip('_')}_{number}.parquet"
-        spark.sql(rows).write.mode("overwrite").parquet(str(path))
-        made = int(pads.dataset(path, format="parquet").count_rows())
-        name = f"__ivm_{unit.name}_iteration_{number}"
-        spark.read.schema(types).parquet(str(path)).createOrReplaceTempView(name)
-        if made == 0:
-            return "\nUNION ALL\n".join(f"SELECT {columns_sql(columns)} FROM {p}" for p in (parts or [ident(name)]))
-        parts.append(ident(name))
-        known = "(" + "\nUNION ALL\n".join(f"SELECT * FROM {p}" for p in parts) + ")"
-        read = {FRONTIER: ident(name), unit.name: known}
-        rows = "\nUNION ALL\n".join(branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in steps)  # type: ignore[misc]
-    raise endless(unit, made)
+
+    def named(view: str, *files: str) -> None:
+        types = ", ".join(f"{ident(c.name)} {c.type}" for c in unit.columns)
+        spark.read.schema(types).parquet(*files).createOrReplaceTempView(view)
+
+    try:
+        for number in range(ITERATIONS[unit.fixpoint] + 1):
+            known = "\nUNION ALL\n".join(f"SELECT * FROM {ident(v)}" for v, _ in made)
+            if unit.fixpoint == "distinct":
+                on = " AND ".join(f"f.{ident(c)} <=> k.{ident(c)}" for c in values)
+                lacking = f"({rows}) AS f" + (f" LEFT ANTI JOIN ({known}) AS k ON {on}" if known else "")
+                rows = f"SELECT {columns_sql(values, 'f')}, MIN(f.{ident(RANK)}) AS {ident(RANK)} FROM {lacking} GROUP BY {columns_sql(values, 'f')}"
+            view, file = f"{RESERVED_PREFIX}_{unit.name}_{number}", str(folder / f"{unit.name.strip('_')}_{number}.parquet")
+            spark.sql(rows).write.mode("overwrite").parquet(file)
+            named(view, file)
+            made.append((view, file))
+            found = int(pads.dataset(file, format="parquet").count_rows())
+            if found == 0:
+                named(f"{RESERVED_PREFIX}_{unit.name}", *(f for _, f in made))
+                return f"SELECT {columns_sql(columns)} FROM {ident(f'{RESERVED_PREFIX}_{unit.name}')}"
+            known = f"({known}\nUNION ALL\nSELECT * FROM {ident(view)})" if known else ident(view)
+            read = {FRONTIER: ident(view), unit.name: known}
+            rows = "\nUNION ALL\n".join(branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in steps)  # type: ignore[misc]
+    finally:
+        for view, _ in made:
+            spark.catalog.dropTempView(view)
+    raise endless(unit, found)
 
 
 class Fixpoint:
@@ -103,6 +111,7 @@ class Fixpoint:
         self.columns = [c.name for c in unit.columns]
         self.values = [c for c in self.columns if c != RANK]
         self.steps = _steps(unit)
+        self._reads_itself_twice = any(_self(b, unit) for b in self.steps)
         self.made = 0
         self.rows_read = 0
 
@@ -128,13 +137,16 @@ class Fixpoint:
         fresh = self._least(self._supported(pa.concat_tables([gained, self._minus(gone, gained)]), gone, ranked=False)) if gone.num_rows else gained
         found = fresh
         for _ in range(ITERATIONS["distinct"]):
-            moved = self._summed(pa.concat_tables([self._weighted(found, 1), self._weighted(gone, -1)]))
             if fresh.num_rows == 0:
-                return moved
+                return self._moved(found, gone)
+            moved = self._moved(found, gone) if self._reads_itself_twice else None
             reached = self._minus(self._least(self._step(self._weighted(fresh, 1), moved)), found)
             fresh = self._minus(reached, self._minus(self._stored(reached), gone))
             found = pa.concat_tables([found, fresh])
         raise endless(self.unit, fresh.num_rows)
+
+    def _moved(self, found: pa.Table, gone: pa.Table) -> pa.Table:
+        return self._summed(pa.concat_tables([self._weighted(found, 1), self._weighted(gone, -1)]))
 
     def _unsupported(self, lost: pa.Table) -> pa.Table:
         """The stored rows that have no derivation by ever lower ranks any more, given those that lost one."""

@@ -8,12 +8,12 @@ core is all that the reduce needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
-from ivm.names import RESERVED_PREFIX
+from ivm.names import RESERVED_PREFIX, ident
 from ivm.plan.anchors import anchor
 from ivm.plan.nodes import RANK, Call, Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
@@ -162,7 +162,13 @@ class Units:
             for call in find_calls(expression):
                 calls.setdefault(sql_of(call), (f"agg_{len(calls) + 1}", call))
         arguments: dict[str, tuple[str, exp.Expression]] = {}
-        specs = [accumulated(name, call, arguments) or (name, over_arguments(call, arguments)) for name, call in calls.values()]
+        sums: dict[str, Call] = {}
+        others: dict[str, exp.Expression] = {}
+        for name, call in calls.values():
+            if summed := accumulated(name, call, arguments):
+                sums[name] = summed
+            else:
+                others[name] = over_arguments(call, arguments)
         core_blocks = []
         for b, s in zip(blocks, scopes, strict=True):
             block = Block(list(b.items), list(b.preds))
@@ -179,16 +185,9 @@ class Units:
             encoded_blocks = [b.with_outs((n, encoded(e, mapped[n]) if n in mapped else e) for n, e in b.outs) for b in self.aligned(core_blocks)]
             core, columns = self._core(encoded_blocks)
             types = {c.name: c.type for c in columns}
-        ordered = self._ordered_types(core, [spec[1] for spec in specs if not isinstance(spec, Call)])
-        made = []
-        for spec in specs:
-            if isinstance(spec, Call):
-                made.append(typed_call(spec, types))
-                continue
-            call, rule = settled(spec[1], next(ordered))
-            made.append(Call(spec[0], sql_of(call)))
-            self.rules |= {rule} if rule else set()
-        reduce = Reduce(tuple(Column(n, types[n]) for n in names), tuple(made))
+        valued = self._ordered_types(core, others)
+        made = tuple(typed_call(sums[n], types) if n in sums else self._settled(n, others[n], valued[n]) for n, _ in calls.values())
+        reduce = Reduce(tuple(Column(n, types[n]) for n in names), made)
         if not reduce.keys and not reduce.calls:
             reduce = Reduce((), (Call("agg_1", "COUNT(*)", "count"),))
         name = self._partitioned(core, reduce)
@@ -215,12 +214,17 @@ class Units:
         reader.outs = [(n, inline(rewritten(e, over_groups), outer, reader)) for n, e in selected]
         return [reader]
 
-    def _ordered_types(self, core: Core, calls: Iterable[exp.Expression]) -> Iterator[str]:
-        """For each call over a core's columns the type of its `ordered_value`, or ''."""
-        values = [ordered_value(c) for c in calls]
-        probes = ", ".join(f"{sql_of(v)} AS `v{i}`" for i, v in enumerate(values) if v is not None)
-        known = {c.name: c.type for c in self.analyzer.schema(f"SELECT {probes} FROM ({core_sql(core, schema_leaf(self.relations))})")} if probes else {}
-        return iter([known.get(f"v{i}", "") for i in range(len(values))])
+    def _settled(self, name: str, call: exp.Expression, type_: str) -> Call:
+        chosen, rule = settled(call, type_)
+        self.rules |= {rule} if rule else set()
+        return Call(name, sql_of(chosen))
+
+    def _ordered_types(self, core: Core, calls: Mapping[str, exp.Expression]) -> dict[str, str]:
+        """By name of each call over a core's columns the type of its `ordered_value`, or ''."""
+        values = {n: v for n, c in calls.items() if (v := ordered_value(c)) is not None}
+        probes = ", ".join(f"{sql_of(v)} AS {ident(n)}" for n, v in values.items())
+        found = {c.name: c.type for c in self.analyzer.schema(f"SELECT {probes} FROM ({core_sql(core, schema_leaf(self.relations))})")} if probes else {}
+        return {n: found.get(n, "") for n in calls}
 
     def _by_sets(self, blocks: list[Block], keys: int, sets: list[tuple[int, ...]]) -> list[Block]:
         """Each block once for each grouping set, the keys that aren't in it NULL."""
@@ -229,7 +233,7 @@ class Units:
         for number, members in enumerate(sets):
             for block in blocks:
                 outs = [(n, e if i in members or i >= keys else exp.cast(exp.null(), types[i], dialect="spark")) for i, (n, e) in enumerate(block.outs)]
-                result.append(block.with_outs([*outs[:keys], *outs[keys:], (SET, exp.Literal.number(number))]))
+                result.append(block.with_outs([*outs, (SET, exp.Literal.number(number))]))
         return result
 
     # -- windows and LIMIT -----------------------------------------------------------------------
@@ -278,11 +282,12 @@ class Units:
             core_blocks = [b.with_outs([("c0", exp.Literal.number(1))]) for b in core_blocks]
         core, columns = self._core(self.aligned(core_blocks))
         calls = []
-        for (text, body), type_ in zip(bodies.items(), self._ordered_types(core, [b.this for b in bodies.values()]), strict=True):
+        valued = self._ordered_types(core, {names[text]: body.this for text, body in bodies.items()})
+        for text, body in bodies.items():
             assert isinstance(body, exp.Window)
             made: exp.Expression | None = body
             if left_to_chance(body):
-                made = by_peers(body, columns, type_)
+                made = by_peers(body, columns, valued[names[text]])
                 self.rules.add(TIES)
             elif ties_matter(body):
                 made = tie_broken(body, columns)

@@ -66,9 +66,10 @@ class Layout:
         return Path(self.internal) / "arrangements"
 
     def arrangement(self, relation: str, keys: Sequence[str]) -> Path:
-        """Readable, and another one for other keys whatever characters these have."""
+        """Readable, and another one for other keys whatever characters these have (but for their case, which Spark ignores)."""
+        keys = [k.lower() for k in keys]
         readable = re.sub(r"\W", "_", "_".join(keys))[:60]
-        return self.arrangements / f"{relation}__by_{readable}_{hashlib.sha256(repr(tuple(keys)).encode()).hexdigest()[:8]}"
+        return self.arrangements / f"{relation}__by_{readable}_{hashlib.sha256(repr(keys).encode()).hexdigest()[:8]}"
 
     def staging(self, unit: str, epoch: int) -> str:
         return f"{self.internal}/staging/{unit}/{epoch}"

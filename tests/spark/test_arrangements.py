@@ -59,6 +59,16 @@ def test_what_is_searched_equals_a_recompute(made, lake, searches):
     assert "searched in the arrangement of a by k (asked for by joined, lists)" in str(made.explain("lists"))
 
 
+def test_status_needs_nothing_compiled(made, lake, spark):
+    made.refresh()
+    lake.insert("a", 2)
+    made.refresh()
+    again = lake.pipeline(VIEWS)
+    again.context.compiled.clear()
+    again.view("broken", "SELECT 1 FROM", file="views/broken.sql")
+    assert again.status()["arrangements"] == made.status()["arrangements"] != []
+
+
 def test_history_is_compacted_away(made, lake, spark, searches):
     made.refresh()
     for n in range(3):
