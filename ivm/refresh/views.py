@@ -21,7 +21,7 @@ from ivm.rewrite.arranged import with_streams
 from ivm.rewrite.timed import with_companion
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.parse import parse_view
-from ivm.sql.rules import SET_RECURSION
+from ivm.sql.rules import BEYOND_SPARK
 from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
 from ivm.trace.arranged import TIME
@@ -129,7 +129,7 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
         )
     if view.mode == "full" and program.incremental:
         # Spark runs the view's own text, if it can.
-        units = program.units if SET_RECURSION in program.rules else ()
+        units = program.units if set(program.rules) & set(BEYOND_SPARK) else ()
         program = replace(program, units=units, rules=program.rules if units else (), refusals=(refusal("mode_full"),))
         definition = hashlib.sha256(f"{definition}/full".encode()).hexdigest()[:16]
     return Compiled(view, program, definition, _arranged(view, read))

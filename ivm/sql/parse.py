@@ -16,9 +16,11 @@ from ivm.sql.analyzer import Analyzer
 from ivm.sql.compiler import Compiler
 from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
 from ivm.sql.expand import with_struct_fields, with_time_windows
+from ivm.sql.mutual import merged
 from ivm.sql.recursion import has_set_recursion, union_all
 from ivm.sql.render import typed_nulls
 from ivm.sql.round_trip import check_round_trip
+from ivm.sql.rules import MUTUAL_RECURSION, SET_RECURSION
 from ivm.sql.support import VOLATILE, UnsupportedError, refusal
 from ivm.sql.text import first_line, query_tree, relation_tables, splice
 
@@ -29,6 +31,11 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     Raises ViewError for unknown tables, for what the engine itself refuses, and for output columns that can't
     be stored. What can't be maintained is not an error: the program then has refusals and no units.
     """
+    nulls = {name: typed_nulls(r.columns) for name, r in relations.items()}
+    written, sql = sql, merged(sql, {n: r.columns for n, r in relations.items()}, analyzer.schema)
+    tree = query_tree(sql)
+    as_set = has_set_recursion(tree)
+    beyond = MUTUAL_RECURSION if sql != written else SET_RECURSION if as_set else None
     tables = relation_tables(sql)
     unknown = sorted({name for name, *_ in tables if name.lower() not in relations})
     if unknown:
@@ -36,16 +43,14 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
             f"It reads {', '.join(unknown)}, which is neither a source nor a view of this pipeline.",
             f"There are: {', '.join(sorted(r.name for r in relations.values())) or 'none yet'}.",
         )
-    nulls = {name: typed_nulls(r.columns) for name, r in relations.items()}
-    as_set = has_set_recursion(query_tree(sql))
     # Spark refuses UNION in a recursion; the columns are those of UNION ALL.
-    written, sql = sql, union_all(sql) if as_set else sql
-    spliced = splice(sql, nulls)
-    columns = analyzer.schema(spliced)
+    sql = union_all(sql) if as_set else sql
+    columns = analyzer.schema(splice(sql, nulls))
     _check_storable(columns)
     reads = tuple(dict.fromkeys(name.lower() for name, *_ in tables))
-    tree = query_tree(written)
     volatile = _volatile(tree)
+    if volatile and beyond:
+        raise ViewError(f"Spark can't run it ({beyond}), and {refusal('nondeterministic', volatile).reason}.", "Take the value from a source column.")
     if volatile:
         return Program(view, columns, reads, refusals=(refusal("nondeterministic", volatile),), deterministic=False)
     try:
@@ -61,15 +66,17 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
             compiler = Compiler(view, relations, analyzer, apart=True)
             units = compiler.program(_qualified(tree, relations), columns)
     except UnsupportedError as unsupported:
-        if as_set:
-            raise ViewError(f"Spark has no UNION in a recursion, and {unsupported.refusal.reason}.", unsupported.refusal.mend) from unsupported
+        if beyond:
+            raise ViewError(f"{beyond}, and {unsupported.refusal.reason}.", unsupported.refusal.mend) from unsupported
         return Program(view, columns, reads, refusals=(unsupported.refusal,))
     except (PlanError, ViewError) as error:
+        if beyond:
+            raise ViewError(f"{beyond}, and the compiled program isn't accepted: {first_line(error)}", "Write it in a plainer form, and tell us.") from error
         # What we made of the query, Spark or the plan's own rules refuse: then the query itself is what is run.
         return Program(view, columns, reads, refusals=(refusal("compiled", first_line(error)),))
     except Exception as error:  # noqa: BLE001 - a defect of the compiler must not keep a view from being refreshed
         return Program(view, columns, reads, refusals=(refusal("defect", f"{type(error).__name__}: {first_line(error)}"),))
-    return Program(view, columns, reads, units=units, rules=tuple(sorted(compiler.units.rules)))
+    return Program(view, columns, reads, units=units, rules=tuple(sorted(compiler.units.rules | ({beyond} if beyond else set()))))
 
 
 def _check_storable(columns: tuple[Column, ...]) -> None:

@@ -20,6 +20,9 @@ BY = "max_by() and min_by() take the largest (smallest) value where the order ti
 MODE = "mode() takes the smallest of the most frequent values"
 TIES = "rows that tie in a window's order are ordered by all columns that the window's query reads"
 SET_RECURSION = "WITH RECURSIVE ... UNION gives each row once, as in standard SQL (Spark itself has only UNION ALL there)"
+MUTUAL_RECURSION = "entries of WITH RECURSIVE that read each other are one recursion, as in standard SQL (Spark itself has only entries that read earlier ones)"
+#: What Spark itself can't run.
+BEYOND_SPARK = (SET_RECURSION, MUTUAL_RECURSION)
 TOP = "rows that tie in ORDER BY ... LIMIT are ordered by all of its columns"
 
 #: Window functions whose value depends on the order of rows that tie.
@@ -73,10 +76,16 @@ def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str 
 
 def _parts(call: exp.Expression) -> tuple[exp.Expression, str, list[exp.Expression]]:
     """The function inside of FILTER and the like, its name and its arguments."""
-    inner = call
-    while isinstance(inner, _WRAPPERS):
-        inner = inner.this
+    *_, inner = _wrapped(call)
     return inner, function_name(inner), list(inner.expressions) if isinstance(inner, exp.Anonymous) else []
+
+
+def _wrapped(call: exp.Expression) -> list[exp.Expression]:
+    """A call from its outermost FILTER or treatment of NULLs down to the function."""
+    found = [call]
+    while isinstance(found[-1], _WRAPPERS):
+        found.append(found[-1].this)
+    return found
 
 
 def _replaced(call: exp.Expression, inner: exp.Expression, new: exp.Expression) -> exp.Expression:
@@ -87,21 +96,17 @@ def _replaced(call: exp.Expression, inner: exp.Expression, new: exp.Expression) 
 
 def ties_matter(window: exp.Window) -> bool:
     """Whether a window function's value depends on how rows that tie in its ORDER BY are ordered."""
-    function = window.this
-    while isinstance(function, _WRAPPERS):
-        function = function.this
+    _, name, _ = _parts(window.this)
     spec = window.args.get("spec")
-    return function_name(function) in _ORDERED or (spec is not None and str(spec.args.get("kind")).upper() == "ROWS")
+    return name in _ORDERED or (spec is not None and str(spec.args.get("kind")).upper() == "ROWS")
 
 
 def left_to_chance(window: exp.Window) -> bool:
     """Whether a window function sees where rows that tie stand among their peers: breaking the ties would change its frame."""
-    function = window.this
-    while isinstance(function, _WRAPPERS):
-        function = function.this
+    _, name, _ = _parts(window.this)
     spec = window.args.get("spec")
     by_rows = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
-    return function_name(function) in _FRAMED and not by_rows
+    return name in _FRAMED and not by_rows
 
 
 def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.Expression | None:
@@ -112,20 +117,15 @@ def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.E
     Orders of mixed directions, or with NULLs at the other end, have no greatest row that a comparison of structs finds: there
     the frame has to begin with the partition.
     """
-    inner, nulls_ignored = window.this, False
-    while isinstance(inner, _WRAPPERS):
-        if isinstance(inner, exp.Filter):
-            return None
-        nulls_ignored = nulls_ignored or isinstance(inner, exp.IgnoreNulls)
-        inner = inner.this
-    name, arguments = function_name(inner), list(inner.expressions) if isinstance(inner, exp.Anonymous) else []
+    _, name, arguments = _parts(window.this)
+    around = {type(w) for w in _wrapped(window.this)}
+    if not arguments or exp.Filter in around:
+        return None
     order = window.args.get("order")
     keys = list(order.expressions) if order is not None else []
     descending = {bool(k.args.get("desc")) for k in keys} or {False}
-    if not arguments:
-        return None
     value = arguments[0]
-    nulls_ignored = nulls_ignored or name in _LISTS or (name in ("last_value", "last") and len(arguments) > 1 and arguments[1] == exp.true())
+    nulls_ignored = exp.IgnoreNulls in around or name in _LISTS or (name in ("last_value", "last") and len(arguments) > 1 and arguments[1] == exp.true())
     if len(descending) > 1 or any(bool(k.args.get("nulls_first")) == bool(k.args.get("desc")) for k in keys):
         return _from_the_first(window, name, arguments, columns, nulls_ignored)
     (down,) = descending

@@ -45,14 +45,15 @@ def arrange_hints(sql: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def splice(sql: str, replacement: dict[str, str]) -> str:
-    """The user's own text with each table replaced (by lower-case name); nothing else is touched.
+    """The user's own text with tables replaced (by lower-case name); nothing else is touched.
 
     >>> splice("select a from t where t.b = 't'", {"t": "(SELECT 1)"})
     "select a from (SELECT 1) AS `t` where t.b = 't'"
     """
     for name, start, end, aliased in reversed(relation_tables(sql)):
-        body = replacement[name.lower()]
-        sql = sql[:start] + (body if aliased else f"{body} AS {ident(name)}") + sql[end:]
+        body = replacement.get(name.lower())
+        if body is not None:
+            sql = sql[:start] + (body if aliased else f"{body} AS {ident(name)}") + sql[end:]
     return sql
 
 
