@@ -7,7 +7,7 @@ root, registered with Spark by name; both lanes write there, so either may read 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Up to this many rows a relation is loaded whole by the native lane; above, Spark scans it.
 NATIVE_WHOLE_ROWS = 20_000
+#: Rows of a file that one core reads.
+ROW_GROUP = 65_536
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class Datasets:
         self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[Wanted]] = {}
         self._whole: set[str] = set()
+        self._scanned: frozenset[str] = frozenset()
         self._registered: dict[str, str] = {}
         self._lock = threading.Lock()
         self.rows_read = 0
@@ -103,9 +106,22 @@ class Datasets:
         """Read all that is asked for, level by level; each relation is scanned at most once a level."""
         for relation in sorted(requests.whole):
             self._load_whole(relation)
+        self._scanned = frozenset(requests.whole - self._whole)
         for relation, level in sorted(requests.matches, key=lambda s: (s[1], s[0])):
             if relation not in self._whole:
                 self._load_slice(relation, level, requests.matches[relation, level])
+
+    def rows(self, relations: Iterable[str]) -> int | None:
+        """How many rows of these relations statements will read, once all is loaded; None where that isn't known."""
+        total = 0
+        for relation in relations:
+            source = self._inputs[relation]
+            scanned = source.rows if relation in self._scanned else 0
+            if scanned is None:
+                return None
+            total += scanned + (self._slices[relation].num_rows if relation in self._slices else 0)
+            total += source.delta.num_rows if source.delta is not None else 0
+        return total
 
     def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
         """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""
@@ -323,6 +339,6 @@ def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[C
     """Write rows as one Parquet file and give it a name in Spark, with Spark's own types."""
     # A leading underscore would hide the file from Spark.
     path = scratch / f"{name.lstrip('_')}.parquet"
-    pq.write_table(data, path, compression="NONE")
+    pq.write_table(data, path, compression="NONE", row_group_size=ROW_GROUP)
     ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
     spark.read.schema(ddl).parquet(str(path)).createOrReplaceTempView(name)

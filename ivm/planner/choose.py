@@ -1,8 +1,8 @@
 """Incremental or full, by the rows each would read.
 
-A full refresh reads every input once. An incremental one reads the delta, and for each delta row the rows it
-meets, which is not known before they are read: `FANOUT` stands for them. Where the inputs are small both cost
-their fixed overhead and incremental is kept, because it tells what changed.
+A full refresh reads every input once. An incremental one reads the delta twice over (from the feed, and in its statements), and the rows
+that the changed ones meet: as many as if all were spread evenly. Where the inputs are small both cost their fixed overhead and incremental is
+kept, because it tells what changed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from ivm.plan.nodes import Branch, Unit
 
-#: Rows an incremental refresh handles for each delta row, in units of a scanned row (measured on TPC-H: 3 to 12).
-FANOUT = 8
-#: The same where a delta row meets no others: filters, projections, sums and counts of one relation.
-ALONE = 2
+#: A changed row, in units of a scanned one (measured on TPC-H from empty, where batches of a third to an eighth of all rows arrive).
+CHANGED = 2
+#: Rows that a changed row meets in its window partition, and in a recursion's iterations: nobody knows.
+UNKNOWN = 8
 #: A relation that is read whole is read in both states.
 BOTH_STATES = 2
 #: Below this many input rows a full refresh saves nothing.
@@ -33,30 +33,64 @@ class Choice:
     reason: str = ""
 
 
-def choose(rows: Mapping[str, int | None], deltas: Mapping[str, int], strict: bool, whole: Collection[str] = (), alone: bool = False) -> Choice:
-    """Choose for one view: `rows` of its inputs (None if unknown), `deltas`, the changed rows of each, and which are read `whole`.
-
-    `alone` if its delta is a function of the deltas alone.
+def choose(rows: Mapping[str, int | None], deltas: Mapping[str, int], strict: bool, whole: Collection[str] = (), met: int = 0) -> Choice:
+    """Choose for one view: `rows` of its inputs (None if unknown), `deltas`, the changed rows of each, which are read `whole`, and the rows `met`.
 
     >>> choose({"t": 1_000_000}, {"t": 1_000}, strict=False).strategy
     'incremental'
     >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False).strategy
-    'full'
-    >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False, alone=True).strategy
     'incremental'
+    >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False, met=400_000).strategy
+    'full'
     >>> choose({"t": 1_000_000, "u": 10}, {"u": 1}, strict=False, whole=["t"]).strategy
     'full'
     """
     full = sum(n or 0 for n in rows.values())
-    fanout = ALONE if alone else FANOUT
-    incremental = fanout * sum(deltas.values()) + BOTH_STATES * sum(rows[r] or 0 for r in whole)
+    changed = sum(deltas.values())
+    by_delta = CHANGED * changed + met
+    incremental = by_delta + BOTH_STATES * sum(rows[r] or 0 for r in whole)
     if strict or any(n is None for n in rows.values()) or full < SMALL_INPUT or incremental < full:
         return Choice("incremental", incremental, full)
-    changed = sum(deltas.values())
-    if fanout * changed < full:
+    if by_delta < full:
         why = f"no equality leads from this change to the rows of {', '.join(sorted(whole))} it affects, so a full refresh is cheaper"
         return Choice("full", incremental, full, why)
     return Choice("full", incremental, full, f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper")
+
+
+def met_rows(unit: Unit, rows: Mapping[str, int | None], deltas: Mapping[str, int], stored: int, from_stored: bool) -> int:
+    """The rows that the changed ones meet, if these are spread evenly: in what a branch joins, and in groups that are computed anew.
+
+    `stored` is how many rows the unit has; `from_stored` says that a LIMIT is answered from these.
+    """
+    total = sum((_evaluated_again if b.dependents else _joined)(b, {r: n or 0 for r, n in rows.items()}, deltas) for b in unit.core.branches)
+    changed = sum(deltas.values())
+    if unit.fixpoint:
+        return total + UNKNOWN * changed
+    if unit.reduce is None or unit.reduce.linear or from_stored:
+        return total
+    every = sum(n or 0 for n in rows.values())
+    anew = every * changed // max(1, stored) if unit.reduce.kind == "group" else UNKNOWN * changed
+    return total + min(every, anew)
+
+
+def _joined(branch: Branch, rows: Mapping[str, int], deltas: Mapping[str, int]) -> int:
+    """In a product: the rows of each other leaf."""
+    relations = [leaf.relation for leaf in branch.leaves]
+    total = 0
+    for place, relation in enumerate(relations):
+        for other in relations[:place] + relations[place + 1 :]:
+            there, changed = rows.get(other, 0), deltas.get(relation, 0)
+            total += min(there, changed * max(1, there // max(1, rows.get(relation, 0))))
+    return total
+
+
+def _evaluated_again(branch: Branch, rows: Mapping[str, int], deltas: Mapping[str, int]) -> int:
+    """With outer joins or subqueries: in both states the affected rows of the product, and all that they read."""
+    outer = max([1, *(rows.get(leaf.relation, 0) for leaf in branch.linear)])
+    affected = sum(deltas.get(leaf.relation, 0) for leaf in branch.linear)
+    affected += sum(deltas.get(leaf.relation, 0) * max(1, outer // max(1, rows.get(leaf.relation, 0))) for leaf in branch.dependents)
+    there = [rows.get(leaf.relation, 0) for leaf in branch.leaves]
+    return BOTH_STATES * sum(min(n, min(outer, affected) * max(1, n // outer)) for n in there)
 
 
 def wide_products(unit: Unit, rows: Mapping[str, int | None]) -> list[str]:

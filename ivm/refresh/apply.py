@@ -23,7 +23,7 @@ from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.nodes import COUNT, WEIGHT, Column, Relation, Unit
-from ivm.planner.choose import Choice, choose, wide_products
+from ivm.planner.choose import Choice, choose, met_rows, wide_products
 from ivm.refresh.arrange import Arrangements, drop_unread, followed
 from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import Fixpoint
@@ -35,14 +35,14 @@ from ivm.rewrite.delta_join import State, Term, delta_terms
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import NEW, OLD, accumulated_delta, group_delta, linear_delta
 from ivm.rewrite.top import MARK, PLACE, from_stored, top_candidates
-from ivm.session import small_statements
+from ivm.session import is_small, statements_over
 from ivm.trace.store import append_batch, read_batches
 
 _log = logging.getLogger(__name__)
 
 #: A delta result of more rows is not collected; the view is refreshed in full instead.
 RESULT_ROWS = 1_000_000
-#: Up to this many input rows a full refresh is run as a small statement.
+#: Up to this many input rows a full refresh is run as a small statement, beside others.
 SMALL_ROWS = 50_000
 #: What Spark says where a version's files are gone.
 _GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "DELTA_VERSION_NOT_FOUND")
@@ -147,7 +147,7 @@ class Apply:
             full += self._run_incremental(f"{number}_{i}", group)
         small = [f for f in full if self._is_small(f[0], f[1])]
         if small:
-            with small_statements(self.context.spark()), ThreadPoolExecutor(THREADS) as pool:
+            with statements_over(self.context.spark(), SMALL_ROWS), ThreadPoolExecutor(THREADS) as pool:
                 list(pool.map(lambda f: self._run_full(*f), small))
         for job in full:
             if job not in small:
@@ -183,9 +183,8 @@ class Apply:
         rows = {r: self._rows(r) for r in relations}
         deltas = {r: d.num_rows for r in relations if (d := self._delta(r, job.state.cursors[r])) is not None}
         whole = [r for r in relations if r in requests.whole and (rows[r] or 0) > NATIVE_WHOLE_ROWS]
-        linear = job.unit.reduce is None or job.unit.reduce.linear
-        alone = linear and not job.unit.fixpoint and all(len(b.leaves) <= 1 for b in job.unit.core.branches)
-        return choose(rows, deltas, self.context.views[job.view].mode == "incremental", whole, alone)
+        met = met_rows(job.unit, rows, deltas, job.state.rows, from_stored(job.unit) and not job.whole)
+        return choose(rows, deltas, self.context.views[job.view].mode == "incremental", whole, met)
 
     def _run_incremental(self, tag: str, jobs: list[_Job]) -> list[tuple[str, str, str, str]]:
         """Run the wave's jobs over shared slices; returns those that must be done in full after all."""
@@ -235,8 +234,10 @@ class Apply:
                 else:
                     self._failed(job.unit.name, job.view, INCREMENTAL, error)
 
-        with small_statements(spark), ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(run, jobs))
+        small = [job for job in jobs if is_small(datasets.rows(job.unit.reads))]
+        for some, rows in ((small, 0), ([j for j in jobs if j not in small], None)):
+            with statements_over(spark, rows), ThreadPoolExecutor(THREADS) as pool:
+                list(pool.map(run, some))
         datasets.close()
         return refused + self._run_incremental(f"{tag}_whole", again)
 

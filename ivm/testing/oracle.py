@@ -20,7 +20,7 @@ from ivm.lake import native
 from ivm.names import ident
 from ivm.pipeline import Pipeline
 from ivm.refresh.verify import FLOAT_DIGITS, recompute_sql
-from ivm.session import small_statements
+from ivm.session import statements_over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,7 +138,7 @@ class Lake:
         report = pipe.refresh()
         found = {name: f"failed: {view.error}" for name, view in report.views.items() if view.error}
         manifest = pipe.context.log.manifest()
-        with small_statements(self.spark):
+        with statements_over(self.spark, 0):
             for name, view in report.views.items():
                 if name in found:
                     continue

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import ivm.refresh.apply
 from ivm.feed.datasets import Datasets
 from ivm.rewrite import slices
+from ivm.session import is_small
 
 pytestmark = pytest.mark.spark
 
@@ -134,3 +136,42 @@ def test_counts_that_nobody_looks_up_are_a_stream(lake, spark, tmp_path):
     pipe.backfill("histogram")
     lake.insert("t", 5)
     assert lake.differences(pipe) == {}
+
+
+LARGE = {
+    "projected": "SELECT k, p * 2 AS twice FROM t WHERE v % 3 = 0",
+    "sums": "SELECT g, sum(p) AS s, avg(v) AS a, count(*) AS n FROM t GROUP BY g",
+    "joined": "SELECT t.k, t.p, u.w FROM t JOIN u ON u.k = t.g",
+    "lacking": "SELECT t.k FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.g)",
+    "padded": "SELECT u.k, sum(t.p) AS s FROM u LEFT JOIN t ON t.g = u.k GROUP BY u.k",
+    "greatest": "SELECT g, max(p) AS m FROM t GROUP BY g",
+    "first": "SELECT k, row_number() OVER (PARTITION BY g ORDER BY p DESC) AS n FROM t QUALIFY n <= 2",
+}
+
+
+def test_large_changes_run_as_compiled_statements_and_equal_a_recompute(lake, spark, monkeypatch):
+    kinds = []
+    inner = ivm.refresh.apply.statements_over
+
+    def noted(spark, rows):
+        kinds.append(is_small(rows))
+        return inner(spark, rows)
+
+    monkeypatch.setattr(ivm.refresh.apply, "statements_over", noted)
+    lake.table("t", "k int, g int, v int, p decimal(10,2)", rows=0)
+    lake.table("u", "k int, w double", rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 5000, id % 7, CAST(id % 1000 AS decimal(10,2)) FROM range(250000)")
+    spark.sql(f"INSERT INTO {lake.ref('u')} SELECT id * 2, id FROM range(4000)")
+    pipe = lake.pipeline(LARGE, mode="incremental")
+    pipe.refresh()
+    for change in (
+        f"INSERT INTO {lake.ref('t')} SELECT 250000 + id, id % 6000, id % 7, CAST(id % 900 AS decimal(10,2)) FROM range(210000)",
+        f"UPDATE {lake.ref('t')} SET p = p + 1, g = g + 1 WHERE k % 4 = 0",
+        f"DELETE FROM {lake.ref('t')} WHERE v = 2",
+    ):
+        spark.sql(change)
+        kinds.clear()
+        report = pipe.refresh()
+        assert {v.error for v in report.views.values()} == {""}
+        assert False in kinds
+        assert {n: pipe.verify(n).equal for n in LARGE} == dict.fromkeys(LARGE, True)
