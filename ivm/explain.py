@@ -165,7 +165,8 @@ def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
         found.append(Operator(unit.name, f"union all of {len(unit.core.branches)} branches", "linear", "d(R + S) = dR + dS", ()))
     if unit.fixpoint:
         how, rule = ("bag", _OF_BAG) if unit.fixpoint == "all" else ("set", _OF_SET)
-        found.append(Operator(unit.name, f"fixpoint as a {how}", "recursive", rule, ()))
+        kept = f", only the least {unit.least}" if unit.least else ""
+        found.append(Operator(unit.name, f"fixpoint as a {how}{kept}", "recursive", rule, ()))
     if unit.reduce is not None:
         name, rule = _PARTITIONED[unit.reduce.kind]
         keys = ", ".join(k.name for k in unit.reduce.keys) or "one global partition"

@@ -276,11 +276,14 @@ class Unit:
     #: "all" or "distinct" for a fixpoint: the least collection with  unit = core(unit), as a bag or as a set. The core then
     #: has branches that read the unit itself in plain products; as a bag each once.
     fixpoint: str = ""
+    #: Of a set: the column of which only the least value is kept for each value of the others (see `ivm.rewrite.least`).
+    least: str = ""
     #: Whether its rows are kept as a table. If not, it is a stream of deltas, with accumulators for its old rows.
     arranged: bool = True
 
     def __post_init__(self) -> None:
         _require(self.arranged or (self.reduce is not None and self.reduce.linear), f"{self.name}: only accumulators can do without stored rows")
+        _require(not self.least or self.fixpoint == "distinct", f"{self.name}: only the rows of a set may be the least ones")
         _require(self.fixpoint in ("", "all", "distinct"), f"fixpoint {self.fixpoint!r}")
         _require(bool(self.fixpoint) == (self.name in self.core.relations), f"{self.name}: a fixpoint reads itself, and nothing else does")
         _require((self.reduce is None) == (self.post is None), "a post stage belongs to a reduce")

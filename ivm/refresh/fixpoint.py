@@ -13,11 +13,14 @@ As a set, deletes need care, since rows may support each other in a cycle. Delet
     +    rows of D, and new ones, that have a derivation from R - D or the base; then what follows from them
 
 R - D is right under the new rules: each of its rows has a derivation by ever lower ranks. Every look is at given rows only.
+
+Of a recursion that keeps the least value of a column (see `ivm.rewrite.least`) a row is also new where it undercuts the stored one, which goes; what
+follows from that is undercut in turn. For the other columns of rows of D all derivations are looked at, whatever the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +62,6 @@ def endless(unit: Unit, rows: int) -> ViewError:
 def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) -> str:
     """All rows of a fixpoint, iteration by iteration, as Parquet in `folder`; a SELECT that reads them. Raises ViewError where it doesn't end."""
     columns = [c.name for c in unit.columns]
-    values = [c for c in columns if c != RANK]
     steps = _steps(unit)
     made: list[tuple[str, str]] = []  # view, file
     bases = [b for b in unit.core.branches if not _self(b, unit)]
@@ -73,9 +75,7 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
         for number in range(ITERATIONS[unit.fixpoint] + 1):
             known = "\nUNION ALL\n".join(f"SELECT * FROM {ident(v)}" for v, _ in made)
             if unit.fixpoint == "distinct":
-                on = " AND ".join(f"f.{ident(c)} <=> k.{ident(c)}" for c in values)
-                lacking = f"({rows}) AS f" + (f" LEFT ANTI JOIN ({known}) AS k ON {on}" if known else "")
-                rows = f"SELECT {columns_sql(values, 'f')}, MIN(f.{ident(RANK)}) AS {ident(RANK)} FROM {lacking} GROUP BY {columns_sql(values, 'f')}"
+                rows = _fresh(unit, rows, known)
             view, file = f"{RESERVED_PREFIX}_{unit.name}_{number}", str(folder / f"{unit.name.strip('_')}_{number}.parquet")
             spark.sql(rows).write.mode("overwrite").parquet(file)
             named(view, file)
@@ -83,7 +83,7 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
             found = int(pads.dataset(file, format="parquet").count_rows())
             if found == 0:
                 named(f"{RESERVED_PREFIX}_{unit.name}", *(f for _, f in made))
-                return f"SELECT {columns_sql(columns)} FROM {ident(f'{RESERVED_PREFIX}_{unit.name}')}"
+                return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(f'{RESERVED_PREFIX}_{unit.name}'))}"
             known = f"({known}\nUNION ALL\nSELECT * FROM {ident(view)})" if known else ident(view)
             read = {FRONTIER: ident(view), unit.name: known}
             rows = "\nUNION ALL\n".join(branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in steps)  # type: ignore[misc]
@@ -91,6 +91,30 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
         for view, _ in made:
             spark.catalog.dropTempView(view)
     raise endless(unit, found)
+
+
+def _identity(unit: Unit) -> list[str]:
+    """The columns by which a set's rows are told apart."""
+    return [c.name for c in unit.columns if c.name not in (RANK, unit.least)]
+
+
+def _fresh(unit: Unit, rows: str, known: str) -> str:
+    """Of the rows those that are not known (or are less than what is), each once."""
+    same = [f"f.{ident(c)} <=> k.{ident(c)}" for c in _identity(unit)]
+    least = ident(unit.least)
+    no_less = [f"(k.{least} <= f.{least} OR f.{least} IS NULL)"] if unit.least else []
+    lacking = f"({rows}) AS f" + (f" LEFT ANTI JOIN ({known}) AS k ON {' AND '.join([*same, *no_less])}" if known else "")
+    minima = "".join(f", MIN(f.{ident(c)}) AS {ident(c)}" for c in (unit.least, RANK) if c)
+    return f"SELECT {columns_sql(_identity(unit), 'f')}{minima} FROM {lacking} GROUP BY {columns_sql(_identity(unit), 'f')}"
+
+
+def _least_of(unit: Unit, rows: str) -> str:
+    """All iterations' rows less those that a later one undercut."""
+    if not unit.least:
+        return rows
+    keys, least, rank = columns_sql(_identity(unit)), ident(unit.least), ident(RANK)
+    best = f"SELECT {keys}, MIN(STRUCT({least} IS NULL, {least}, {rank})) AS best FROM {rows} GROUP BY {keys}"
+    return f"(SELECT {keys}, best.{least} AS {least}, best.{rank} AS {rank} FROM ({best}))"
 
 
 class Fixpoint:
@@ -110,6 +134,7 @@ class Fixpoint:
         self.unit, self.inputs, self.facts, self._datasets, self._run = unit, dict(inputs), facts, datasets, run
         self.columns = [c.name for c in unit.columns]
         self.values = [c for c in self.columns if c != RANK]
+        self.identity = _identity(unit)
         self.steps = _steps(unit)
         self._reads_itself_twice = any(_self(b, unit) for b in self.steps)
         self.made = 0
@@ -130,20 +155,31 @@ class Fixpoint:
 
     def _of_set(self, walked: list[tuple[Term, dict[str, Reached]]], datasets: Datasets) -> pa.Table:
         rows = self._summed(self._run(branch_deltas(walked, datasets)))
-        gone = self._unsupported(self._stored(rows.filter(pc.less(rows[WEIGHT], 0))))
-        gained = self._least(rows.filter(pc.greater(rows[WEIGHT], 0)))
-        gained = self._minus(gained, self._stored(gained))
-        # What was gained may have been derived from a row that is gone.
-        fresh = self._least(self._supported(pa.concat_tables([gained, self._minus(gone, gained)]), gone, ranked=False)) if gone.num_rows else gained
-        found = fresh
+        gone = self._unsupported(self._stored(rows.filter(pc.less(rows[WEIGHT], 0)), self.values))
+        reached = self._best(rows.filter(pc.greater(rows[WEIGHT], 0)))
+        if gone.num_rows:
+            # What was gained may have been derived from a row that is gone.
+            reached = self._best(self._derived(self._best(pa.concat_tables([reached, gone])), gone, self.identity, ranked=False))
+        found = reached.slice(0, 0)
         for _ in range(ITERATIONS["distinct"]):
+            fresh, undercut = self._better(reached, found, gone)
             if fresh.num_rows == 0:
                 return self._moved(found, gone)
+            gone = pa.concat_tables([gone, undercut])
+            found = pa.concat_tables([self._minus(found, fresh, self.identity), fresh])
             moved = self._moved(found, gone) if self._reads_itself_twice else None
-            reached = self._minus(self._least(self._step(self._weighted(fresh, 1), moved)), found)
-            fresh = self._minus(reached, self._minus(self._stored(reached), gone))
-            found = pa.concat_tables([found, fresh])
+            reached = self._best(self._step(self._weighted(fresh, 1), moved))
         raise endless(self.unit, fresh.num_rows)
+
+    def _better(self, rows: pa.Table, found: pa.Table, gone: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Those of the rows that are not known (or less than what is), and the stored rows that these undercut."""
+        stored = self._minus(self._stored(rows, self.identity), gone, self.identity)
+        known = pa.concat_tables([stored, found])
+        fresh = self._minus(rows, known, self.values)
+        if not self.unit.least or fresh.num_rows == 0:
+            return fresh, stored.slice(0, 0)
+        fresh = fresh.filter(matching(fresh, self.values, self._best(pa.concat_tables([known, fresh])).select(self.values)))
+        return fresh, stored.filter(matching(stored, self.identity, fresh.select(self.identity))) if fresh.num_rows else stored.slice(0, 0)
 
     def _moved(self, found: pa.Table, gone: pa.Table) -> pa.Table:
         return self._summed(pa.concat_tables([self._weighted(found, 1), self._weighted(gone, -1)]))
@@ -152,17 +188,17 @@ class Fixpoint:
         """The stored rows that have no derivation by ever lower ranks any more, given those that lost one."""
         gone, candidates = lost.slice(0, 0), lost
         for _ in range(ITERATIONS["distinct"]):
-            fresh = self._minus(candidates, self._supported(candidates, gone, ranked=True))
+            fresh = self._minus(candidates, self._derived(candidates, gone, self.values, ranked=True), self.values)
             if fresh.num_rows == 0:
                 return gone
             gone = pa.concat_tables([gone, fresh])
             # By the new rules: whose derivation went by the old ones is among those that lost one.
             reached = self._step(self._weighted(fresh, 1))
-            candidates = self._minus(self._stored(reached), gone)
+            candidates = self._minus(self._stored(reached, self.values), gone, self.values)
         raise endless(self.unit, candidates.num_rows)
 
-    def _supported(self, candidates: pa.Table, gone: pa.Table, ranked: bool) -> pa.Table:
-        """Those of the candidates that have a derivation from R - `gone` or the base in the new state, each with the ranks it gives."""
+    def _derived(self, candidates: pa.Table, gone: pa.Table, on: Sequence[str], ranked: bool) -> pa.Table:
+        """The derivations from R - `gone` or the base in the new state of rows equal to a candidate in `on`, with the ranks they give."""
         if candidates.num_rows == 0:
             return candidates
         own = self.unit.name
@@ -170,7 +206,7 @@ class Fixpoint:
         left = replace(self.inputs[own], delta=self._weighted(gone, -1) if gone.num_rows else None)
         inputs, facts = self._given(CANDIDATES, self._weighted(candidates, 1), {**self.inputs, own: left})
         requests, parts = Requests(), []
-        for branch in (support(b, self.unit, relations, ranked) for b in self.unit.core.branches):
+        for branch in (support(b, self.unit, relations, ranked, on) for b in self.unit.core.branches):
             term = _term(branch, CANDIDATES, inputs)
             parts.append((term, walk_term(term, facts, requests)))
         datasets = self._opened(inputs)
@@ -230,23 +266,27 @@ class Fixpoint:
     def _weighted(self, rows: pa.Table, weight: int) -> pa.Table:
         return rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int32()))
 
-    def _minus(self, rows: pa.Table, other: pa.Table) -> pa.Table:
-        """The rows that the other table doesn't have, at any rank."""
+    def _minus(self, rows: pa.Table, other: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """The rows that the other table doesn't have, in these columns."""
         if rows.num_rows == 0 or other.num_rows == 0:
             return rows
-        return rows.filter(pc.invert(matching(rows, self.values, other.select(self.values))))
+        return rows.filter(pc.invert(matching(rows, columns, other.select(list(columns)))))
 
-    def _least(self, rows: pa.Table) -> pa.Table:
-        """Each row once, at its least rank."""
+    def _best(self, rows: pa.Table) -> pa.Table:
+        """Each row once (of a least one only the least), at its least rank."""
+        least = self.unit.least
+        if least and rows.num_rows:
+            minima = rows.group_by(self.identity, use_threads=False).aggregate([(least, "min")]).select([*self.identity, f"{least}_min"])
+            rows = rows.filter(matching(rows, [*self.identity, least], minima))
         found = rows.group_by(self.values, use_threads=False).aggregate([(RANK, "min")])
         return found.rename_columns(self.columns).cast(self.inputs[self.unit.name].schema)
 
-    def _stored(self, rows: pa.Table) -> pa.Table:
-        """Those of the rows that the unit holds in the old state, with their rank there."""
+    def _stored(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """The rows of the old state, with their rank there, that equal one of these in some columns."""
         source = self.inputs[self.unit.name]
         if rows.num_rows == 0:
             return source.schema.empty_table()
-        return self._opened({self.unit.name: source}).read_rows(self.unit.name, distinct(rows.select(self.values)))
+        return self._opened({self.unit.name: source}).read_rows(self.unit.name, distinct(rows.select(list(columns))))
 
 
 def _self(branch: Branch, unit: Unit) -> bool:

@@ -18,6 +18,7 @@ from ivm.plan.anchors import keyable
 from ivm.plan.nodes import Program, Relation
 from ivm.refresh.records import from_json, program_json
 from ivm.rewrite.arranged import with_streams
+from ivm.rewrite.least import with_least
 from ivm.rewrite.timed import with_companion
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.parse import parse_view
@@ -113,7 +114,7 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
         program = _program(kept.read_text())
     else:
         try:
-            program = with_companion(with_streams(parse_view(view.name.lower(), view.sql, relations, analyzer())), relations)
+            program = with_companion(with_streams(with_least(parse_view(view.name.lower(), view.sql, relations, analyzer()))), relations)
         except ViewError as error:
             raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
         cache.mkdir(parents=True, exist_ok=True)

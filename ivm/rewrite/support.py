@@ -11,7 +11,7 @@ Isard, "Differential dataflow", CIDR 2013).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ivm.names import RESERVED_PREFIX, ident
@@ -22,13 +22,13 @@ CANDIDATES = f"{RESERVED_PREFIX}_candidates"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
-def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranked: bool) -> Branch:
-    """The candidates that a branch derives, with the rank that it gives them; if `ranked`, only from rows of lower rank.
+def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranked: bool, on: Collection[str]) -> Branch:
+    """The rows equal to a candidate in the columns `on` that a branch derives, with their rank; if `ranked`, only from rows of lower rank.
 
     `relations` are those that the branch reads. The candidates have the unit's columns.
     """
     outputs = {o.name: o for o in branch.outputs}
-    values = [c for c in unit.columns if c.name != RANK]
+    values = [c for c in unit.columns if c.name in on]
 
     def candidate(column: str) -> Expr:
         return Expr(f"{ident(CANDIDATES)}.{ident(column)}", frozenset({(CANDIDATES, column)}), (CANDIDATES, column))
@@ -50,7 +50,7 @@ def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranke
         branch,
         leaves=(*branch.leaves, leaf),
         predicates=tuple(predicates),
-        outputs=(*(Output(c.name, candidate(c.name), c.type) for c in values), outputs[RANK]),
+        outputs=tuple(Output(n, candidate(n), o.type) if n in on else o for n, o in outputs.items()),
         edges=tuple(edges),
         source=f"{branch.source}, {token(CANDIDATES)} AS {ident(CANDIDATES)}" if branch.source else "",
         key=(),

@@ -21,6 +21,7 @@ MODE = "mode() takes the smallest of the most frequent values"
 TIES = "rows that tie in a window's order are ordered by all columns that the window's query reads"
 SET_RECURSION = "WITH RECURSIVE ... UNION gives each row once, as in standard SQL (Spark itself has only UNION ALL there)"
 MUTUAL_RECURSION = "entries of WITH RECURSIVE that read each other are one recursion, as in standard SQL (Spark itself has only entries that read earlier ones)"
+LEAST = "a recursion of which only min() is taken, and which grows with it, keeps the least value for each of its other columns"
 #: What Spark itself can't run.
 BEYOND_SPARK = (SET_RECURSION, MUTUAL_RECURSION)
 TOP = "rows that tie in ORDER BY ... LIMIT are ordered by all of its columns"
