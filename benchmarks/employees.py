@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,27 +61,47 @@ print(json.dumps({"rows": rows, "seconds": seconds}))
 """
 
 
-def batches(rows: int, size: int) -> Iterator[Batch]:
-    """(employees, salaries) by batch, ids in random order."""
-    random = np.random.default_rng(7)
-    left, right = random.permutation(rows), random.permutation(rows)
-    for start in range(0, rows, size):
-        ids, others = left[start : start + size], right[start : start + size]
-        names = np.char.add(_NAMES[random.integers(0, 3, len(ids))], ids.astype("S8"))
-        yield {"id": ids, "name": names}, {"id": others, "salary": random.integers(0, 100_000, len(others))}
+@dataclass(frozen=True)
+class Setting:
+    """So many rows of each side in batches of `size`, ids in random order; only the `first` of them, if given."""
+
+    rows: int
+    size: int
+    first: int | None = None
+
+    @property
+    def until(self) -> int:
+        return min(self.rows, self.size * self.first) if self.first else self.rows
+
+    def _ids(self) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:
+        random = np.random.default_rng(7)
+        return random, random.permutation(self.rows), random.permutation(self.rows)
+
+    def batches(self) -> Iterator[Batch]:
+        """(employees, salaries) by batch."""
+        random, left, right = self._ids()
+        for start in range(0, self.until, self.size):
+            ids, others = left[start : start + self.size], right[start : start + self.size]
+            names = np.char.add(_NAMES[random.integers(0, 3, len(ids))], ids.astype("S8"))
+            yield {"id": ids, "name": names}, {"id": others, "salary": random.integers(0, 100_000, len(others))}
+
+    def joined(self) -> int:
+        """The rows of the join at the end."""
+        _, left, right = self._ids()
+        return len(np.intersect1d(left[: self.until], right[: self.until]))
 
 
-def measured(rows: int, size: int, step: Callable[[Batch], int]) -> dict[str, Any]:
+def measured(setting: Setting, step: Callable[[Batch], int]) -> dict[str, Any]:
     """Seconds by batch of a step that returns how many rows its result has gained (or has, if it is a full one)."""
     seconds, found = [], 0
-    for batch in batches(rows, size):
+    for batch in setting.batches():
         started = time.perf_counter()
         found = step(batch)
         seconds.append(time.perf_counter() - started)
     return {"seconds": round(sum(seconds), 3), "by_batch": [round(s, 4) for s in seconds], "rows": found}
 
 
-def pandas_full(rows: int, size: int) -> dict[str, Any]:
+def pandas_full(setting: Setting) -> dict[str, Any]:
     kept: list[pd.DataFrame] = [pd.DataFrame(), pd.DataFrame()]
 
     def step(batch: Batch) -> int:
@@ -88,10 +109,10 @@ def pandas_full(rows: int, size: int) -> dict[str, Any]:
             kept[i] = pd.concat([kept[i], pd.DataFrame(batch[i])], ignore_index=True)
         return len(kept[0].merge(kept[1], on="id"))
 
-    return measured(rows, size, step)
+    return measured(setting, step)
 
 
-def process_full(rows: int, size: int) -> dict[str, Any]:
+def process_full(setting: Setting) -> dict[str, Any]:
     kept: list[ZSet | None] = [None, None]
 
     def step(batch: Batch) -> int:
@@ -103,10 +124,10 @@ def process_full(rows: int, size: int) -> dict[str, Any]:
         assert two is not None
         return len(one.join(two, ["id"]))
 
-    return measured(rows, size, step)
+    return measured(setting, step)
 
 
-def process_incremental(rows: int, size: int, indexed: bool) -> dict[str, Any]:
+def process_incremental(setting: Setting, indexed: bool) -> dict[str, Any]:
     operator = IndexedJoin(["id"]) if indexed else Join(["id"])
     found = 0
 
@@ -115,14 +136,14 @@ def process_incremental(rows: int, size: int, indexed: bool) -> dict[str, Any]:
         found += len(operator.step(ZSet(batch[0]), ZSet(batch[1])))
         return found
 
-    return measured(rows, size, step)
+    return measured(setting, step)
 
 
-def pydbsp(rows: int, size: int, python: str, kind: str) -> dict[str, Any]:
+def pydbsp(setting: Setting, python: str, kind: str) -> dict[str, Any]:
     """The same batches in another interpreter, which has pydbsp."""
     listed = [
         ([[int(i), n.decode()] for i, n in zip(e["id"], e["name"], strict=True)], [[int(i), int(s)] for i, s in zip(a["id"], a["salary"], strict=True)])
-        for e, a in batches(rows, size)
+        for e, a in setting.batches()
     ]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(listed, file)
@@ -132,8 +153,8 @@ def pydbsp(rows: int, size: int, python: str, kind: str) -> dict[str, Any]:
     return {"seconds": round(sum(found["seconds"]), 3), "by_batch": [round(s, 4) for s in found["seconds"]], "rows": found["rows"]}
 
 
-def engine(rows: int, size: int) -> dict[str, Any]:
-    """The join as a view over two Delta tables, one refresh a batch."""
+def engine(setting: Setting, hint: str, mode: str) -> dict[str, Any]:
+    """The join as a view over two Delta tables, one refresh a batch; `hint` goes into its SELECT."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
@@ -148,11 +169,11 @@ def engine(rows: int, size: int) -> dict[str, Any]:
         pipe = ivm.Pipeline("employees", spark, Path(folder) / "root")
         for name, path in zip(("employees", "salaries"), paths, strict=True):
             pipe.source(name, path, primary_key=["id"])
-        pipe.view("paid", "SELECT e.id, e.name, s.salary FROM employees e JOIN salaries s ON e.id = s.id", mode="incremental")
+        pipe.view("paid", f"SELECT {hint} e.id, e.name, s.salary FROM employees e JOIN salaries s ON e.id = s.id", mode=mode)
         pipe.refresh()
 
         seconds = []
-        for batch in batches(rows, size):
+        for batch in setting.batches():
             for path, columns in zip(paths, batch, strict=True):
                 table = pa.table({n: v.astype(str) if n == "name" else v for n, v in columns.items()})
                 write_deltalake(path, table, mode="append")
@@ -168,30 +189,36 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--pydbsp", help="an interpreter that has pydbsp (Python 3.12 or later)")
-    parser.add_argument("--engine", action="store_true", help="also as a view over Delta tables")
+    parser.add_argument("--engine", action="store_true", help="also as a view over Delta tables: full, incremental, and with both tables arranged")
+    parser.add_argument("--first", type=int, help="only the first so many batches; seconds are of these")
     parser.add_argument("--only", action="append", help="these variants; the kept figures of the others stay")
     asked = parser.parse_args()
+    setting = Setting(asked.rows, asked.batch, asked.first)
+    wanted = setting.joined()
     runs: dict[str, Callable[[], dict[str, Any]]] = {
-        "pandas full": lambda: pandas_full(asked.rows, asked.batch),
-        "full": lambda: process_full(asked.rows, asked.batch),
-        "incremental": lambda: process_incremental(asked.rows, asked.batch, indexed=False),
-        "indexed incremental": lambda: process_incremental(asked.rows, asked.batch, indexed=True),
+        "pandas full": lambda: pandas_full(setting),
+        "full": lambda: process_full(setting),
+        "incremental": lambda: process_incremental(setting, indexed=False),
+        "indexed incremental": lambda: process_incremental(setting, indexed=True),
     }
     if asked.pydbsp:
-        runs["pydbsp incremental"] = lambda: pydbsp(asked.rows, asked.batch, asked.pydbsp, "plain")
-        runs["pydbsp indexed"] = lambda: pydbsp(asked.rows, asked.batch, asked.pydbsp, "indexed")
+        runs["pydbsp incremental"] = lambda: pydbsp(setting, asked.pydbsp, "plain")
+        runs["pydbsp indexed"] = lambda: pydbsp(setting, asked.pydbsp, "indexed")
     if asked.engine:
-        runs["view over Delta"] = lambda: engine(asked.rows, asked.batch)
-    name = f"employees_{asked.rows}"
+        runs["view over Delta, full"] = lambda: engine(setting, "", "full")
+        runs["view over Delta"] = lambda: engine(setting, "", "incremental")
+        hint = "/*+ ARRANGE(employees, id), ARRANGE(salaries, id) */"
+        runs["view over Delta, arranged"] = lambda: engine(setting, hint, "incremental")
+    name = f"employees_{asked.rows}" + (f"_first_{asked.first}" if asked.first else "")
     found: dict[str, Any] = report.read(name).get("runs", {}) if asked.only else {}
     for variant, run in runs.items():
         if asked.only and variant not in asked.only:
             continue
         found[variant] = run()
         print(f"{variant:22} {found[variant]['seconds']:9.3f} s   {found[variant]['rows']:,} rows", flush=True)
-        if found[variant]["rows"] != asked.rows:
-            raise SystemExit(f"{variant} found {found[variant]['rows']:,} rows, not {asked.rows:,}")
-    print(report.write(name, {"rows": asked.rows, "batch": asked.batch, "runs": found}))
+        if found[variant]["rows"] != wanted:
+            raise SystemExit(f"{variant} found {found[variant]['rows']:,} rows, not {wanted:,}")
+    print(report.write(name, {"rows": asked.rows, "batch": asked.batch, "first": asked.first, "runs": found}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Recursive views kept up to date on random graphs, against computing them anew: seconds by number of edges and kind of change.
 
 reached        the nodes that can be reached from one root (a set, WITH RECURSIVE ... UNION)
-distances      the length of the shortest path from a root, up to a bound (a set of (node, length), then min)
+distances      the length of the shortest path from a root (a set of (node, length), of which only min is taken)
+components     the least node that a node is connected with, whatever the edges' direction (likewise)
 parts          a bill of materials: how often each part goes into a product (a bag, UNION ALL, over a forest)
 
 python -m benchmarks.graphs --edges 1000 [--changes 10] [--rounds 3]      (compared with a recompute at the end)
@@ -25,8 +26,10 @@ from benchmarks import report
 
 VIEWS = {
     "reached": "WITH RECURSIVE r (node) AS (SELECT node FROM roots UNION SELECT e.dst FROM r JOIN edges e ON e.src = r.node) SELECT node FROM r",
-    "distances": "WITH RECURSIVE r (node, d) AS (SELECT node, 0 FROM roots UNION SELECT e.dst, r.d + 1 FROM r JOIN edges e ON e.src = r.node WHERE r.d < 6) "
-    "SELECT node, min(d) AS d FROM r GROUP BY node",
+    "distances": "WITH RECURSIVE r (node, d) AS (SELECT node, CAST(0 AS bigint) FROM roots UNION "
+    "SELECT e.dst, r.d + e.length FROM r JOIN edges e ON e.src = r.node) SELECT node, min(d) AS d FROM r GROUP BY node",
+    "components": "WITH RECURSIVE b AS (SELECT src, dst FROM edges UNION ALL SELECT dst, src FROM edges), r (node, seen) AS (SELECT src, src FROM b "
+    "UNION SELECT b.dst, r.seen FROM r JOIN b ON b.src = r.node) SELECT node, min(seen) AS component FROM r GROUP BY node",
     "parts": "WITH RECURSIVE r (product, part, n) AS (SELECT product, part, n FROM uses UNION ALL "
     "SELECT r.product, u.part, r.n * u.n FROM r JOIN uses u ON u.product = r.part) SELECT product, part, sum(n) AS n FROM r GROUP BY product, part",
 }
@@ -35,8 +38,8 @@ _FEED = {"delta.enableChangeDataFeed": "true"}
 
 def graph(random: np.random.Generator, first: int, edges: int, nodes: int) -> pa.Table:
     """Random edges, numbered from `first`."""
-    ids = np.arange(first, first + edges)
-    return pa.table({"id": ids, "src": random.integers(0, nodes, edges), "dst": random.integers(0, nodes, edges)})
+    ends = {n: random.integers(0, nodes, edges) for n in ("src", "dst")}
+    return pa.table({"id": np.arange(first, first + edges), **ends, "length": random.integers(1, 10, edges)})
 
 
 def forest(random: np.random.Generator, first: int, edges: int) -> pa.Table:
