@@ -181,7 +181,7 @@ def consolidate(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
         return pa.table({WEIGHT: pa.array([1 if total > 0 else -1] * abs(total), pa.int32())})
     ends = pc.min_max(rows_[WEIGHT])
     if ends["min"] == ends["max"] and abs(ends["min"].as_py()) == 1:
-        return rows_.set_column(rows_.schema.get_field_index(WEIGHT), WEIGHT, rows_[WEIGHT].cast(pa.int32()))  # nothing can cancel
+        return rows_.select(list(columns)).append_column(WEIGHT, rows_[WEIGHT].cast(pa.int32()))  # nothing can cancel
     summed = sum_weights(rows_, columns)
     return _repeated(summed.select(list(columns)), summed[WEIGHT].to_numpy())
 
