@@ -46,7 +46,7 @@ def _taken(unit: Unit, reader: Unit, branch: Branch) -> str:
     """The column of which the reader takes nothing but the minimum for each value of all others."""
     reduce = reader.reduce
     plain = {o.name: o.expr.plain[1] for o in branch.outputs if o.expr.plain}
-    if reduce is None or reduce.kind != "group" or len(reader.core.branches) > 1 or len(branch.leaves) > 1 or len(plain) < len(branch.outputs):
+    if reduce is None or reduce.kind != "group" or len(reader.core.branches) > 1 or len(branch.leaves) > 1 or branch.source or len(plain) < len(branch.outputs):
         return ""
     minima = {f"MIN({ident(name)})": column for name, column in plain.items()}
     taken = {minima.get(call.sql, "") for call in reduce.calls}
@@ -64,7 +64,7 @@ def _grows(branch: Branch, name: str, column: str) -> bool:
     if not own:
         return True
     at = (own[0], column)
-    if len(own) > 1 or any(at in (e.left, e.right) for e in branch.edges):
+    if len(own) > 1 or branch.source or any(at in (e.left, e.right) for e in branch.edges):
         return False
     outputs = {o.name: o.expr for o in branch.outputs}
     others = [e for n, e in outputs.items() if n != column]

@@ -75,9 +75,9 @@ def merged(sql: str, relations: Mapping[str, Sequence[Column]], schema: Callable
             nulls |= {n: typed_nulls(c) for n, c in typed.items()}
             continue
         (entry,) = group
-        written = f"{ident(entry.name)}{_listed(entry.columns)} AS (\n{{}}\n)"
-        made.append(written.format(entry.query))
-        alone = f"WITH RECURSIVE {written.format(union_all(entry.query))} SELECT * FROM {ident(entry.name)}"
+        head = f"{ident(entry.name)}{_listed(entry.columns)} AS"
+        made.append(f"{head} (\n{entry.query}\n)")
+        alone = f"WITH RECURSIVE {head} (\n{union_all(entry.query)}\n) SELECT * FROM {ident(entry.name)}"
         nulls[entry.key] = typed_nulls(schema(splice(alone, nulls)))
     return f"WITH RECURSIVE {', '.join(made)}\n{body.query}"
 

@@ -49,6 +49,7 @@ def test_what_grows_with_the_least_value_needs_no_other(step, where):
         ("src, w", "e.dst, r.d + 1", "WHERE r.d <> 3", None),
         ("src, w", "e.dst + r.d, r.d", "", None),
         ("src, x", "e.dst, r.d", "", None),
+        ("src, w", "g.i, r.d", "CROSS JOIN LATERAL (SELECT explode(sequence(1, r.d)) AS i) AS g", None),
         ("src, w", "e.dst, r.d", "", "SELECT node, max(d) AS d FROM r GROUP BY node"),
         ("src, w", "e.dst, r.d", "", "SELECT node, min(d) AS d, count(*) AS n FROM r GROUP BY node"),
         ("src, w", "e.dst, r.d", "", "SELECT min(d) AS d FROM r"),
