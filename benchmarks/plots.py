@@ -63,7 +63,7 @@ def degrees(found: dict[str, Any]) -> Any:
 def employees(found: dict[str, Any]) -> Any:
     runs = found["runs"]
     return bars(
-        f"employees x salaries, {found['rows']:,} rows in batches of {found['batch']:,}",
+        f"employees x salaries, {found['rows']:,} rows in batches of {found['batch']:,}" + (f", the first {found['first']}" if found.get("first") else ""),
         list(runs),
         {"measured": [r["seconds"] for r in runs.values()]},
         "seconds in all",
@@ -86,7 +86,8 @@ def streams(found: dict[str, Any]) -> Any:
 def from_empty(found: dict[str, Any]) -> Any:
     queries = found["queries"]
     series = {"measured, views over Delta": [q["per_s"] for q in queries.values()], "published peak": [q["published"][1] for q in queries.values()]}
-    return bars(f"from empty in batches of {found['batch']:,}", list(queries), series, "updates a second")
+    physical = f", {found['commits']} commits in each" if found["commits"] > 1 else ""
+    return bars(f"from empty in batches of {found['batch']:,}{physical}", list(queries), series, "updates a second")
 
 
 def graphs(found: dict[str, Any]) -> Any:
