@@ -62,13 +62,14 @@ def met_rows(unit: Unit, rows: Mapping[str, int | None], deltas: Mapping[str, in
 
     `stored` is how many rows the unit has; `from_stored` says that a LIMIT is answered from these.
     """
-    total = sum((_evaluated_again if b.dependents else _joined)(b, {r: n or 0 for r, n in rows.items()}, deltas) for b in unit.core.branches)
+    known = {r: n or 0 for r, n in rows.items()}
+    total = sum((_evaluated_again if b.dependents else _joined)(b, known, deltas) for b in unit.core.branches)
     changed = sum(deltas.values())
     if unit.fixpoint:
         return total + UNKNOWN * changed
     if unit.reduce is None or unit.reduce.linear or from_stored:
         return total
-    every = sum(n or 0 for n in rows.values())
+    every = sum(known.values())
     anew = every * changed // max(1, stored) if unit.reduce.kind == "group" else UNKNOWN * changed
     return total + min(every, anew)
 

@@ -11,7 +11,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from ivm.errors import ViewError
-from ivm.plan.nodes import Column, PlanError, Program, Relation
+from ivm.plan.nodes import Column, PlanError, Program, Refusal, Relation
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.compiler import Compiler
 from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
@@ -48,11 +48,16 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     columns = analyzer.schema(splice(sql, nulls))
     _check_storable(columns)
     reads = tuple(dict.fromkeys(name.lower() for name, *_ in tables))
+
+    def refused(why: Refusal) -> Program:
+        """The view refreshed in full by Spark, if Spark can run it."""
+        if beyond:
+            raise ViewError(f"{beyond}, and {why.reason}.", why.mend)
+        return Program(view, columns, reads, refusals=(why,), deterministic=why.code != "nondeterministic")
+
     volatile = _volatile(tree)
-    if volatile and beyond:
-        raise ViewError(f"Spark can't run it ({beyond}), and {refusal('nondeterministic', volatile).reason}.", "Take the value from a source column.")
     if volatile:
-        return Program(view, columns, reads, refusals=(refusal("nondeterministic", volatile),), deterministic=False)
+        return refused(refusal("nondeterministic", volatile))
     try:
         if any(function_name(f) == "session_window" for f in tree.find_all(exp.Anonymous)):
             raise UnsupportedError("clause", "session_window(), whose windows grow with the rows beside them,")
@@ -66,16 +71,12 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
             compiler = Compiler(view, relations, analyzer, apart=True)
             units = compiler.program(_qualified(tree, relations), columns)
     except UnsupportedError as unsupported:
-        if beyond:
-            raise ViewError(f"{beyond}, and {unsupported.refusal.reason}.", unsupported.refusal.mend) from unsupported
-        return Program(view, columns, reads, refusals=(unsupported.refusal,))
+        return refused(unsupported.refusal)
     except (PlanError, ViewError) as error:
-        if beyond:
-            raise ViewError(f"{beyond}, and the compiled program isn't accepted: {first_line(error)}", "Write it in a plainer form, and tell us.") from error
         # What we made of the query, Spark or the plan's own rules refuse: then the query itself is what is run.
-        return Program(view, columns, reads, refusals=(refusal("compiled", first_line(error)),))
+        return refused(refusal("compiled", first_line(error)))
     except Exception as error:  # noqa: BLE001 - a defect of the compiler must not keep a view from being refreshed
-        return Program(view, columns, reads, refusals=(refusal("defect", f"{type(error).__name__}: {first_line(error)}"),))
+        return refused(refusal("defect", f"{type(error).__name__}: {first_line(error)}"))
     return Program(view, columns, reads, units=units, rules=tuple(sorted(compiler.units.rules | ({beyond} if beyond else set()))))
 
 

@@ -82,3 +82,13 @@ def test_what_has_no_such_form_is_named(sql, said):
     with pytest.raises(ViewError, match=said) as raised:
         parse_view("v", sql, dict(RELATIONS), DuckAnalyzer())
     assert raised.value.hint
+
+
+def test_a_defect_of_ours_is_said_where_spark_cant_help(monkeypatch):
+    def broken(self, tree, columns):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("ivm.sql.parse.Compiler.program", broken)
+    assert parse_view("v", "SELECT ck FROM customer", dict(RELATIONS), DuckAnalyzer()).refusals[0].code == "defect"
+    with pytest.raises(ViewError, match="boom"):
+        parse_view("v", EVEN_ODD, dict(RELATIONS), DuckAnalyzer())
