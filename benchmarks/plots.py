@@ -102,6 +102,27 @@ def arrangements(found: dict[str, Any]) -> Any:
     return bars(f"a slice of lineitem by part, SF{found['scale']:g}", [f"{int(s):,} parts changed" for s in sizes], series, "seconds a refresh", log=False)
 
 
+def growth(found: dict[str, Any]) -> Any:
+    """Lines by epoch: seconds above, files below."""
+    looks = found["looks"]
+    epochs = [look["epoch"] for look in looks]
+    figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(8, 4.5))
+    for axes, series in (
+        (above, {"refresh, median": "refresh_s", "nothing to do": "no_op_s"}),
+        (below, {"files of the state": "files", "of these, Delta's logs": "log_files"}),
+    ):
+        for number, (what, key) in enumerate(series.items()):
+            axes.plot(epochs, [look[key] for look in looks], label=what, color=(OURS, OTHER)[number])
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=7, frameon=False)
+        axes.spines[["top", "right"]].set_visible(False)
+    above.set_ylabel("seconds")
+    below.set_xlabel("epoch")
+    above.set_title(f"{found['epochs']:,} epochs of tiny changes, {found['views']} views", loc="left", fontsize=10)
+    figure.tight_layout()
+    return figure
+
+
 #: Which plot a result file gets, by the beginning of its name.
 PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "tpch": tpch,
@@ -111,6 +132,7 @@ PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "from_empty": from_empty,
     "graphs": graphs,
     "arrangements": arrangements,
+    "growth": growth,
 }
 
 

@@ -16,6 +16,12 @@ PLANNED = (
     ),
     ("upstream_replaced", "a view that this one reads was replaced as a whole", "nothing to mend"),
     ("cost", "so much changed that a full refresh is cheaper", "refresh more often"),
+    (
+        "damaged",
+        "a table or trace of the view is not what the last epoch left (changed, replaced or removed by others)",
+        "leave the tables under the root to ivm",
+    ),
+    ("recovered", "the incremental refresh failed, in this epoch or an earlier one; the first error is kept", "nothing to mend; if it comes back, tell us"),
     ("large_delta", "the delta is too large to be collected", "refresh more often"),
 )
 

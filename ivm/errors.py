@@ -32,7 +32,7 @@ class RefusedError(ViewError):
 
 
 class GateError(IvmError):
-    """An expectation failed before publishing; the epoch is quarantined."""
+    """Views were not published with the others: an expectation failed and holds them back, or they failed themselves."""
 
 
 class ConcurrentRefreshError(IvmError):

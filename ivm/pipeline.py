@@ -23,18 +23,20 @@ from ivm.names import check_name, table_ref
 from ivm.refresh.compact import Compaction, compact
 from ivm.refresh.context import Context, Progress
 from ivm.refresh.epochs import EpochLog
+from ivm.refresh.integrity import readable
 from ivm.refresh.records import EpochPlan
-from ivm.refresh.run import Gate, Report, committed_or_raise, step_apply, step_check, step_plan, step_publish, view_reports
+from ivm.refresh.run import Gate, Report, committed_or_raise, step_apply, step_check, step_compact, step_plan, step_publish, view_reports
 from ivm.refresh.verify import Verification, verify_view
 from ivm.refresh.views import MODES, View
 from ivm.session import get_session
-from ivm.trace.store import Layout
+from ivm.trace.store import Layout, Retention
 from ivm.zset.collection import Collection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ivm.refresh.as_of import Revision
+    from ivm.refresh.repair import Repair
 
 #: A view as a function of collections.
 Operators = Callable[..., Collection]
@@ -45,11 +47,18 @@ class Pipeline:
     """Sources and views under one root; state, traces and outputs live there.
 
     `spark` may be left out: a session is started when one is first needed (see `ivm.session.get_session`).
-    `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone.
+    `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone. `retention` says how long what
+    was replaced is kept, and how often a refresh compacts by itself.
     """
 
     def __init__(
-        self, name: str, spark: SparkSession | None = None, root: str | Path | None = None, lane: str = "auto", checks: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        spark: SparkSession | None = None,
+        root: str | Path | None = None,
+        lane: str = "auto",
+        checks: Mapping[str, Any] | None = None,
+        retention: Retention | None = None,
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
@@ -60,7 +69,7 @@ class Pipeline:
         self._spark = spark
         location = str(root).rstrip("/")
         layout = Layout(str(Path(native.local_path(location)).absolute()) if "://" not in location or location.startswith("file:") else location)
-        self.context = Context(name, layout, EpochLog(layout.epochs, name), lambda: self.spark, lane, checks=dict(checks or {}))
+        self.context = Context(name, layout, EpochLog(layout.epochs, name), lambda: self.spark, lane, retention or Retention(), checks=dict(checks or {}))
 
     @classmethod
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:
@@ -150,8 +159,11 @@ class Pipeline:
         if name.lower() in self.context.views or name.lower() in self.context.sources:
             raise ConfigError(f"The name {name!r} is taken in pipeline {self.name!r}.", "Sources and views share one set of names, without regard to case.")
 
-    def _compile(self) -> None:
-        self.context.compile(self.context.snapshots())
+    def _compile(self, view: str = "") -> None:
+        """Compile all views. Raises ViewError where `view` can't be."""
+        self.context.compile(*self.context.survey())
+        if view in self.context.broken:
+            raise ViewError(self.context.broken[view])
 
     def known(self, view: str) -> str:
         """The view's name as it is kept (lower case). Raises ConfigError for an unknown one."""
@@ -166,8 +178,8 @@ class Pipeline:
     def refresh(self, views: Iterable[str] | None = None, progress: Progress | None = None) -> Report:
         """Bring all views, or those named (and what they read), to the newest versions of their sources.
 
-        A view that fails is reported and doesn't stop the others. Raises GateError where an expectation fails (then
-        nothing is published) and ConcurrentRefreshError where another refresh is running.
+        A view that fails, or whose expectations fail, is reported with its error and held back with what reads it; the others
+        are published. Raises ConcurrentRefreshError where another refresh is running, StateError where the step itself can't go on.
         """
         return self._run([self.known(v) for v in views] if views is not None else None, frozenset(), progress)
 
@@ -191,8 +203,48 @@ class Pipeline:
             return self._run([name], frozenset({name}), progress)
 
         with self.context.exclusive():
-            self._compile()
+            self._compile(name)
             return backfill_slice(self.context, name, where, self._gate())
+
+    def release(self, view: str) -> Report:
+        """Publish the batches of a view that a failed expectation holds back. Raises StateError where there are none."""
+        from ivm.refresh.held import release
+
+        name = self.known(view)
+        with self.context.exclusive():
+            self._compile()
+            return release(self.context, name)
+
+    def discard(self, view: str) -> Report:
+        """Drop the batches of a view that a failed expectation holds back. Raises StateError where there are none."""
+        from ivm.refresh.held import discard
+
+        name = self.known(view)
+        with self.context.exclusive():
+            return discard(self.context, name)
+
+    def repair(self, views: Iterable[str] | None = None, dry_run: bool = False, progress: Progress | None = None) -> Repair:
+        """Say what is wrong with the pipeline's state, and mend it: all that is found, or the views named, which are built anew.
+
+        With `dry_run` nothing is done. Published tables are replaced by their successors in one commit each, never emptied.
+        """
+        from ivm.refresh.repair import Repair, findings, recover_log, to_rebuild
+
+        names = [self.known(v) for v in views] if views is not None else None
+        with self.context.exclusive():
+            lost = [f for f in findings(self.context) if not f.view]
+            if not lost:
+                self._compile()
+            found = lost or findings(self.context)
+            if dry_run:
+                return Repair(tuple(found))
+            again = tuple(recover_log(self.context)) if lost else ()
+        if lost:
+            report: Report | None = self._run(names, frozenset(names or ()), progress)
+        else:
+            rebuild = to_rebuild(found, names)
+            report = self._run(sorted(rebuild), rebuild, progress) if rebuild else None
+        return Repair(tuple(found), report, again)
 
     def plan(self, views: Iterable[str] | None = None) -> EpochPlan | None:
         """What a refresh would do now; nothing is written. None where nothing changed."""
@@ -221,8 +273,9 @@ class Pipeline:
                 outcomes = step_apply(self.context, plan)
                 step_check(self.context, plan, outcomes, self._gate())
                 step_publish(self.context, plan, outcomes)
-                done = view_reports(self.context, plan, outcomes, plan.tasks)
-                reports.update({n: r for n, r in done.items() if n not in reports or r.strategy != "unchanged"})
+                step_compact(self.context)
+                done = view_reports(self.context, plan, outcomes, [*plan.tasks, *plan.broken])
+                reports.update({n: r for n, r in done.items() if n not in reports or r.strategy != "unchanged" or r.error})
                 if plan.epoch != resumed:
                     break
             names = views if views is not None else list(self.context.views)
@@ -249,33 +302,34 @@ class Pipeline:
 
             self._compile()
             return self.spark.sql(as_of_sql(self.context, name, as_of, revision if revision is not None else epoch))
-        manifest = self.context.log.manifest(epoch)
         if epoch is None:
-            state = committed_or_raise(self.context, name)
-        elif name not in manifest.units:
-            raise ViewError(f"View {view!r} did not exist at epoch {epoch}.", "Read it at a later epoch.")
+            committed_or_raise(self.context, name)
+            version = readable(self.context, name)
         else:
-            state = manifest.units[name]
-        return self.spark.sql(f"SELECT * FROM {table_ref(self.context.layout.table(name, True), state.version)}")
+            units = self.context.log.manifest(epoch).units
+            if name not in units:
+                raise ViewError(f"View {view!r} did not exist at epoch {epoch}.", "Read it at a later epoch.")
+            version = units[name].version
+        return self.spark.sql(f"SELECT * FROM {table_ref(self.context.layout.table(name, True), version)}")
 
     def revisions(self, view: str) -> list[Revision]:
         """Which days each revision of a view changed, for a view that is kept by day. Raises ConfigError for others."""
         from ivm.refresh.as_of import revisions
 
         name = self.known(view)
-        self._compile()
+        self._compile(name)
         return revisions(self.context, name)
 
     def explain(self, view: str) -> Explanation:
         """The incremental program, its strategy, each refusal with its reason and its mend. Print it, or take .to_dict()."""
         name = self.known(view)
-        self._compile()
+        self._compile(name)
         return explain_view(self.context, name)
 
     def verify(self, view: str) -> Verification:
         """Compare the published view, as a bag, with Spark's own result of its SQL at the same source versions."""
         name = self.known(view)
-        self._compile()
+        self._compile(name)
         return verify_view(self.context, name)
 
     def status(self) -> dict[str, Any]:

@@ -166,6 +166,20 @@ def error_text(error: Exception) -> str:
     return f"{text} (line {line.group(1)})" if line else text
 
 
+#: Classes of SQLSTATE that say something of the statement and its data, not of the machine or the state: cardinality, data, syntax, raise_error().
+_OF_THE_STATEMENT = ("21", "22", "42", "P0")
+
+
+def own_condition(text: str) -> str:
+    """The error condition of Spark's that a message begins with, where the statement itself or its data are to blame; else "".
+
+    >>> own_condition("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"), own_condition("[FAILED_READ_FILE] gone. SQLSTATE: KD001")
+    ('DIVIDE_BY_ZERO', '')
+    """
+    found = re.match(r"\[([A-Z][A-Z0-9_.]+)\].*SQLSTATE: (\w\w)", text.strip(), re.DOTALL)
+    return found.group(1) if found and found.group(2) in _OF_THE_STATEMENT else ""
+
+
 _CTE_POLICY = "spark.sql.legacy.ctePrecedencePolicy"
 
 

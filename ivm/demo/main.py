@@ -153,7 +153,7 @@ def _compare(demo: _Demo, pipe: Any, batch: int, tasks: list[dict[str, Any]]) ->
 
     log = pipe.context.log
     epoch = log.manifest().epoch
-    pipe.context.compile(pipe.context.snapshots())
+    pipe.context.compile(*pipe.context.survey())
     reports = view_reports(pipe.context, log.plan(epoch), log.outcomes(epoch), pipe.context.compiled)
     table = Table(title=f"epoch {epoch}: {'first build' if batch == 0 else f'change batch {batch}'}", title_justify="left")
     for column in ("view", "strategy", "rows in", "rows out", "seconds", "recompute s", "equal"):

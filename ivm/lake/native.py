@@ -39,6 +39,11 @@ def exists(path: str) -> bool:
     return bool(DeltaTable.is_deltatable(path))
 
 
+def has_files(path: str) -> bool:
+    """Whether a local folder holds anything, a Delta table or the remains of one."""
+    return is_local(path) and Path(local_path(path)).is_dir() and any(Path(local_path(path)).iterdir())
+
+
 def table(path: str, version: int | None = None) -> DeltaTable:
     """Open a table, at a version where one is given."""
     return DeltaTable(local_path(path), version=version)
@@ -226,8 +231,8 @@ def last_txn(path: str, app: str) -> int | None:
     return None if version is None else int(version)
 
 
-def _properties(app: str, version: int) -> CommitProperties:
-    return CommitProperties(app_transactions=[Transaction(app, version)], max_commit_retries=3)
+def _properties(app: str, version: int, note: Mapping[str, str] | None = None) -> CommitProperties:
+    return CommitProperties(app_transactions=[Transaction(app, version)], custom_metadata=dict(note or {}), max_commit_retries=3)
 
 
 def append(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
@@ -238,12 +243,14 @@ def append(path: str, data: pa.Table, app: str, version: int, configuration: Map
     return _write(path, data, app, version, "append", configuration)
 
 
-def overwrite(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
-    """Replace rows and schema under an application transaction; False if it was done already."""
-    return _write(path, data, app, version, "overwrite", configuration)
+def overwrite(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None, note: Mapping[str, str] | None = None) -> bool:
+    """Replace rows and schema under an application transaction, with a `note` in the commit; False if it was done already."""
+    return _write(path, data, app, version, "overwrite", configuration, note)
 
 
-def _write(path: str, data: pa.Table, app: str, version: int, mode: Any, configuration: Mapping[str, str] | None) -> bool:
+def _write(
+    path: str, data: pa.Table, app: str, version: int, mode: Any, configuration: Mapping[str, str] | None, note: Mapping[str, str] | None = None
+) -> bool:
     done = last_txn(path, app)
     if done is not None and done >= version:
         return False
@@ -254,14 +261,14 @@ def _write(path: str, data: pa.Table, app: str, version: int, mode: Any, configu
             mode=mode,
             schema_mode="overwrite" if mode == "overwrite" else None,
             configuration=dict(configuration or {}),
-            commit_properties=_properties(app, version),
+            commit_properties=_properties(app, version, note),
         )
     except CommitFailedError as error:
         raise ConcurrentRefreshError(f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again.") from error
     return True
 
 
-def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: int) -> bool:
+def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: int, note: Mapping[str, str] | None = None) -> bool:
     """Apply a delta to a bag: `changes` holds the columns and WEIGHT (any integer); False if it was done already.
 
     Rows are compared whole, NULLs equal; `key` only makes the search faster. All copies of a touched row are deleted
@@ -277,7 +284,7 @@ def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: i
     try:
         if negative.num_rows == 0:
             inserted = source.filter(source["__ivm_insert"]).select(columns)
-            write_deltalake(target, inserted, mode="append", commit_properties=_properties(app, version))
+            write_deltalake(target, inserted, mode="append", commit_properties=_properties(app, version, note))
         else:
             same = [
                 f"t.{native_ident(c)} = s.{native_ident(c)}"
@@ -287,7 +294,11 @@ def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: i
             ]
             (
                 target.merge(
-                    source, " AND ".join([*same, "(s.__ivm_insert = false)"]), source_alias="s", target_alias="t", commit_properties=_properties(app, version)
+                    source,
+                    " AND ".join([*same, "(s.__ivm_insert = false)"]),
+                    source_alias="s",
+                    target_alias="t",
+                    commit_properties=_properties(app, version, note),
                 )
                 .when_matched_delete()
                 .when_not_matched_insert({native_ident(c): f"s.{native_ident(c)}" for c in columns}, predicate="s.__ivm_insert = true")

@@ -66,10 +66,10 @@ def refresh_dag(config: PipelineConfig) -> DAG:
             return check_task(folder)
 
         @task(outlets=output_assets(config))
-        def publish(applied: dict[str, Any]) -> dict[str, Any]:
+        def publish() -> dict[str, Any]:
             from ivm.orchestration.tasks import publish_task
 
-            return publish_task(folder, applied.get("errors", {}))
+            return publish_task(folder)
 
         @task
         def compact() -> dict[str, Any]:
@@ -77,8 +77,7 @@ def refresh_dag(config: PipelineConfig) -> DAG:
 
             return compact_task(folder, due_every=10)
 
-        applied = apply()
-        plan() >> applied >> check() >> publish(applied) >> compact()
+        plan() >> apply() >> check() >> publish() >> compact()
     return dag
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow.exceptions import AirflowFailException, AirflowSkipException
 
-from ivm.errors import ConcurrentRefreshError, IvmError
+from ivm.errors import ConcurrentRefreshError, GateError, IvmError
 
 
 def _step(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -56,6 +56,8 @@ def plan_task(folder: str) -> dict[str, Any]:
     pipe = _pipeline(folder)
     with pipe.context.exclusive():
         plan = step_plan(pipe.context)
+    if plan is None and pipe.context.broken:
+        raise GateError("These views can't be planned: " + "; ".join(f"{v}: {e}" for v, e in pipe.context.broken.items()))
     if plan is None:
         raise AirflowSkipException("nothing changed")
     for name, task in plan.tasks.items():
@@ -65,7 +67,7 @@ def plan_task(folder: str) -> dict[str, Any]:
 
 @_step
 def apply_task(folder: str) -> dict[str, Any]:
-    """Compute the deltas; a view that fails is named in `errors` and doesn't stop the others."""
+    """Compute the deltas; a view that fails is named in `errors` and doesn't stop the others: `publish` fails for it."""
     from ivm.refresh.run import step_apply, view_reports
 
     pipe = _pipeline(folder)
@@ -80,7 +82,7 @@ def apply_task(folder: str) -> dict[str, Any]:
 
 @_step
 def check_task(folder: str) -> dict[str, Any]:
-    """Run the expectations; a failed one quarantines the epoch and fails the run."""
+    """Run the expectations; a view where one fails is held back, with what reads it, and named in `held`. The others go on."""
     from ivm.quality.docs import build_docs
     from ivm.quality.gate import run_gate
     from ivm.quality.results import load
@@ -91,24 +93,28 @@ def check_task(folder: str) -> dict[str, Any]:
     with pipe.context.exclusive():
         plan = _open_plan(pipe.context)
         try:
-            step_check(pipe.context, plan, pipe.context.log.outcomes(plan.epoch), run_gate)
+            held = step_check(pipe.context, plan, pipe.context.log.outcomes(plan.epoch), run_gate)
         finally:
             index = build_docs(load(checks, 50), Path(checks), Path(checks) / "docs", pipe.name)
             print(f"Data Docs: {index}")
-    return {"epoch": plan.epoch, "checks": len(load(checks, 1))}
+    for view, why in held.items():
+        print(f"{view}: held back, {why.reason}")
+    return {"epoch": plan.epoch, "checks": len(load(checks, 1)), "held": {v: h.reason for v, h in held.items()}}
 
 
 @_step
-def publish_task(folder: str, errors: Mapping[str, str]) -> dict[str, Any]:
-    """Merge and commit; then fail where a view failed in apply, so that nobody takes the run for complete."""
-    from ivm.refresh.run import step_publish
+def publish_task(folder: str) -> dict[str, Any]:
+    """Merge and commit; then fail where a view failed or is held back, so that nobody takes the run for complete."""
+    from ivm.refresh.run import step_publish, view_reports
 
     pipe = _pipeline(folder)
     with pipe.context.exclusive():
         plan = _open_plan(pipe.context)
-        manifest = step_publish(pipe.context, plan, pipe.context.log.outcomes(plan.epoch))
+        outcomes = pipe.context.log.outcomes(plan.epoch)
+        manifest = step_publish(pipe.context, plan, outcomes)
+    errors = {n: r.error for n, r in view_reports(pipe.context, plan, outcomes, [*plan.tasks, *plan.broken]).items() if r.error}
     if errors:
-        raise AirflowFailException("published, but these views failed: " + "; ".join(f"{n}: {e}" for n, e in errors.items()))
+        raise GateError("Published, but not these views: " + "; ".join(f"{n}: {e}" for n, e in errors.items()) + ".", "See `ivm status` and `ivm check`.")
     return {"epoch": manifest.epoch, "versions": {n: s.version for n, s in manifest.units.items() if s.public}}
 
 
@@ -133,7 +139,7 @@ def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, 
     view = pipe.known(str(params["view"]))
     where, day = params.get("where"), params.get("day")
     if where is not None or day is not None:
-        pipe.context.compile(pipe.context.snapshots())
+        pipe.context.compile(*pipe.context.survey())
     if day is not None:
         check_day(pipe.context, view, str(day), where)
     elif where is not None:

@@ -21,6 +21,7 @@ from ivm.quality.results import Result, store
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.rewrite.statements import repeated
+from ivm.session import error_text
 from ivm.sql.render import columns_sql
 
 if TYPE_CHECKING:
@@ -33,9 +34,13 @@ RESULTING = "__ivm_resulting_copies"
 KEY_COPIES = "__ivm_rows_of_key"
 
 
-def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> list[str]:
-    """Validate every view that would be published; keep the results; return the failures in words."""
+def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> dict[str, list[str]]:
+    """Validate every view that would be published; keep the results; return the failures in words, by view.
+
+    A check that can't be run is a failed one: of its view, not of the others.
+    """
     results: list[Result] = []
+    failures: dict[str, list[str]] = {}
     todo = [o for o in outcomes.values() if not o.error and o.state is not None and o.state.public and o.publish != "none"]
     unknown = sorted(set(context.checks) - {v.name for v in context.views.values()})
     if unknown:
@@ -43,10 +48,16 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
             f"checks.yml has checks for {', '.join(unknown)}, which is no view.", f"There are: {', '.join(v.name for v in context.views.values())}."
         )
     for i, outcome in enumerate(todo):
-        results += _check_view(context, plan.epoch, outcome)
+        try:
+            found = _check_view(context, plan.epoch, outcome)
+        except Exception as error:  # noqa: BLE001 - one view's trouble must not stop the others
+            failures[outcome.view] = [f"its checks could not be run: {error_text(error) or type(error).__name__}"]
+            continue
+        results += found
+        failures[outcome.view] = [r.sentence for r in found if not r.success]
         context.progress("check", i + 1, len(todo))
     store(context.layout.checks, plan.epoch, results)
-    return [r.sentence for r in results if not r.success]
+    return failures
 
 
 def _check_view(context: Context, epoch: int, outcome: Outcome) -> list[Result]:
@@ -80,11 +91,7 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     if outcome.publish == "merge":
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
         return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
-    rows = (
-        native.plain(pads.dataset(context.layout.staging(outcome.unit, epoch), format="parquet").to_table())
-        if state.rows <= IN_PROCESS_ROWS
-        else schema.empty_table()
-    )
+    rows = native.plain(pads.dataset(outcome.staging, format="parquet").to_table()) if state.rows <= IN_PROCESS_ROWS else schema.empty_table()
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 
 
@@ -120,11 +127,10 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
     state = outcome.state
     assert state is not None
     schema = native.arrow_schema(state.schema)
-    staging = context.layout.staging(outcome.unit, epoch)
     if outcome.publish == "replace":
         if state.rows <= IN_PROCESS_ROWS:
-            return _pandas(native.plain(pads.dataset(staging, format="parquet").to_table()))
-        return context.spark().sql(f"SELECT * FROM parquet.{ident(staging)}")
+            return _pandas(native.plain(pads.dataset(outcome.staging, format="parquet").to_table()))
+        return context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}")
     if state.rows + outcome.rows_out <= IN_PROCESS_ROWS and not any(pa.types.is_nested(t) for t in schema.types):
         old = native.read(_published(context, outcome), schema.names).cast(schema)
         weighted = pa.concat_tables([old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)])

@@ -2,6 +2,9 @@
 
 Units run in waves: a wave's units depend only on earlier waves. A wave's slices are read together, then its units
 run in threads. Deltas go to traces under the epoch's number, full results to staging; publishing is another step.
+
+Every attempt writes full results under a name of its own, so that what a dead one's jobs still write is nobody's. A unit
+that fails incrementally is built anew in the same epoch, unless its own SQL is known to be the reason.
 """
 
 from __future__ import annotations
@@ -9,10 +12,12 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,20 +27,21 @@ from ivm.feed.deltas import TooLargeError, source_delta
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident
-from ivm.plan.nodes import COUNT, WEIGHT, Column, Relation, Unit
+from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Column, Relation, Unit
 from ivm.planner.choose import Choice, choose, met_rows, wide_products
 from ivm.refresh.arrange import Arrangements, drop_unread, followed
 from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import Fixpoint
 from ivm.refresh.full import FullBuild
+from ivm.refresh.integrity import base
 from ivm.refresh.plan import FULL, INCREMENTAL, UNCHANGED
-from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
+from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, with_epoch, within
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.delta_join import State, Term, delta_terms
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import NEW, OLD, accumulated_delta, group_delta, linear_delta
 from ivm.rewrite.top import MARK, PLACE, from_stored, top_candidates
-from ivm.session import is_small, statements_over
+from ivm.session import error_text, is_small, own_condition, statements_over
 from ivm.trace.store import append_batch, read_batches
 
 _log = logging.getLogger(__name__)
@@ -46,6 +52,8 @@ RESULT_ROWS = 1_000_000
 SMALL_ROWS = 50_000
 #: What Spark says where a version's files are gone.
 _GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "DELTA_VERSION_NOT_FOUND")
+#: The code of a full refresh in place of an incremental one that failed.
+RECOVERED = "recovered"
 #: Statements of independent units overlap: planning one uses the time another waits.
 THREADS = 3
 
@@ -70,9 +78,11 @@ class Apply:
     def __init__(self, context: Context, plan: EpochPlan) -> None:
         self.context = context
         self.plan = plan
-        self.manifest: Manifest = context.log.manifest()
-        self.snapshots: dict[str, Snapshot] = context.snapshots()
+        self.attempt = secrets.token_hex(4)
+        self.manifest: Manifest = base(context, plan)
+        self.snapshots: dict[str, Snapshot] = context.survey()[0]
         self.outcomes: dict[str, Outcome] = {}
+        self._recorded: set[str] = set()
         self.deltas: dict[str, pa.Table | None] = {}
         self._source_rows: dict[str, int | None] = {}
         self._units = {u.name: u for c in context.compiled.values() for u in c.program.units}
@@ -82,16 +92,28 @@ class Apply:
 
     def run(self) -> dict[str, Outcome]:
         """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
-        self.outcomes = dict(self.context.log.outcomes(self.plan.epoch))
+        # What an earlier attempt failed at is tried again.
+        self.outcomes = {u: o for u, o in self.context.log.outcomes(self.plan.epoch).items() if not o.error}
         waves = self._waves()
         total = sum(len(w) for w in waves)
         for number, wave in enumerate(waves):
             todo = [(view, unit) for view, unit in wave if unit not in self.outcomes]
             self._run_wave(number, todo)
+            self._record([u for _, u in todo if not self.outcomes[u].error])
             self.context.progress("apply", sum(len(w) for w in waves[: number + 1]), total)
-        self.context.layout.drop(self.context.layout.scratch(self.plan.epoch))
+        self._record([u for u, o in self.outcomes.items() if o.error], self.attempt)
+        self.context.layout.drop(self._scratch())
         drop_unread(self.context)
         return self.outcomes
+
+    def _scratch(self) -> Path:
+        return self.context.layout.scratch(self.plan.epoch, self.attempt)
+
+    def _record(self, units: Sequence[str], attempt: str = "") -> None:
+        """Write outcomes to the log in one commit, but those that are there already: once for these units, or once an attempt."""
+        new = [self.outcomes[u] for u in units if u not in self._recorded]
+        self.outcomes |= self.context.log.record_outcomes(self.plan.epoch, new, attempt)
+        self._recorded |= {o.unit for o in new}
 
     # -- order ------------------------------------------------------------------------------------
 
@@ -118,7 +140,7 @@ class Apply:
                 self._done(Outcome(unit, view, task.strategy, "upstream_failed", "", "none", None, error=f"{failed[0]} failed, which it reads"))
                 continue
             replaced = [r for r in self._reads(view, unit) if r in self.outcomes and self.outcomes[r].publish == "replace"]
-            inner = next((o for n in self._unit_names(view) if (o := self.outcomes.get(n)) and o.strategy == FULL), None)
+            inner = next((o for n in self.context.compiled[view].unit_names if (o := self.outcomes.get(n)) and o.strategy == FULL and not o.error), None)
             if task.strategy == FULL or inner or replaced:
                 code, reason = (
                     (task.code, task.reason)
@@ -131,11 +153,8 @@ class Apply:
                 continue
             try:
                 prepared = self._prepare(view, self._units[unit])
-            except TooLargeError as large:
-                full.append((view, unit, "large_delta", str(large)))
-                continue
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-                self._failed(unit, view, INCREMENTAL, error)
+                full += self._instead(view, unit, error)
                 continue
             if isinstance(prepared, Outcome):
                 self._done(prepared)
@@ -155,14 +174,15 @@ class Apply:
 
     def _is_small(self, view: str, unit: str) -> bool:
         """Whether a full refresh reads so little that planning it costs more than running it."""
-        rows = [self._state(r).rows if r not in self.snapshots else self._rows(r) for r in self._reads(view, unit)]
+        try:
+            rows = [self._state(r).rows if r not in self.snapshots else self._rows(r) for r in self._reads(view, unit)]
+        except Exception as error:  # noqa: BLE001 - what can't be counted will say so when it is read
+            _log.info("the size of what %s reads is unknown: %s", unit, error)
+            return False
         return all(n is not None for n in rows) and sum(n or 0 for n in rows) <= SMALL_ROWS
 
     def _reads(self, view: str, unit: str) -> tuple[str, ...]:
         return self._units[unit].reads if unit in self._units else self.context.compiled[view].program.relations
-
-    def _unit_names(self, view: str) -> list[str]:
-        return [u.name for u in self.context.compiled[view].program.units] or [view]
 
     def _prepare(self, view: str, unit: Unit) -> _Job | Outcome:
         """Look at the deltas: an unchanged outcome, or a job with a strategy by cost."""
@@ -187,9 +207,20 @@ class Apply:
         return choose(rows, deltas, self.context.views[job.view].mode == "incremental", whole, met)
 
     def _run_incremental(self, tag: str, jobs: list[_Job]) -> list[tuple[str, str, str, str]]:
-        """Run the wave's jobs over shared slices; returns those that must be done in full after all."""
-        if not jobs:
-            return []
+        """Run the wave's jobs over shared slices; returns those that must be done in full after all.
+
+        Where what they share can't be read, each runs alone, so that only those that need it fail.
+        """
+        todo = list(jobs)
+        try:
+            return self._run_together(tag, jobs) if jobs else []
+        except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+            left = [_Job(j.unit, j.view, j.state, [], whole=j.whole) for j in todo if j.unit.name not in self.outcomes]
+            if len(todo) == 1:
+                return [f for j in left for f in self._instead(j.view, j.unit.name, error)]
+            return [f for i, j in enumerate(left) for f in self._run_incremental(f"{tag}_{i}", [j])]
+
+    def _run_together(self, tag: str, jobs: list[_Job]) -> list[tuple[str, str, str, str]]:
         requests = Requests()
         inputs: dict[str, Input] = {}
         for job in jobs:
@@ -215,7 +246,7 @@ class Apply:
         if not jobs:
             return refused
         spark = self.context.spark()
-        datasets = Datasets(self.context.spark, self.context.layout.scratch(self.plan.epoch), f"{self.context.name}_{self.plan.epoch}_{tag}", inputs)
+        datasets = Datasets(self.context.spark, self._scratch(), f"{self.context.name}_{self.plan.epoch}_{tag}", inputs)
         datasets.load(requests)
         again: list[_Job] = []
 
@@ -226,13 +257,8 @@ class Apply:
                     again.append(_Job(job.unit, job.view, job.state, [], whole=True))
                 else:
                     self._done(outcome)
-            except TooLargeError as large:
-                refused.append((job.view, job.unit.name, "large_delta", str(large)))
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-                if any(mark in str(error) for mark in _GONE):
-                    refused.append((job.view, job.unit.name, "feed_gap", "files of the old state of a source have been vacuumed"))
-                else:
-                    self._failed(job.unit.name, job.view, INCREMENTAL, error)
+                refused.extend(self._instead(job.view, job.unit.name, error))
 
         small = [job for job in jobs if is_small(datasets.rows(job.unit.reads))]
         for some, rows in ((small, 0), ([j for j in jobs if j not in small], None)):
@@ -240,6 +266,20 @@ class Apply:
                 list(pool.map(run, some))
         datasets.close()
         return refused + self._run_incremental(f"{tag}_whole", again)
+
+    def _instead(self, view: str, unit: str, error: Exception) -> list[tuple[str, str, str, str]]:
+        """The full refresh that comes in place of an incremental one that failed; none where it would fail for the same reason again."""
+        if isinstance(error, TooLargeError):
+            return [(view, unit, "large_delta", str(error))]
+        text = _told(error)
+        if any(mark in text for mark in _GONE):
+            return [(view, unit, "feed_gap", "files of the old state of a source have been vacuumed")]
+        _log.warning("view %s: the incremental refresh of %s failed: %s", view, unit, text)
+        known = self.manifest.failing.get(view)
+        if known is not None and own_condition(text) and own_condition(text) == own_condition(known.full):
+            self._done(Outcome(unit, view, INCREMENTAL, "failed", "", "none", None, error=text, first_error=text))
+            return []
+        return [(view, unit, RECOVERED, f"the incremental refresh failed: {text}")]
 
     # -- one unit ---------------------------------------------------------------------------------
 
@@ -278,7 +318,8 @@ class Apply:
             self.context.app(unit.name, f"output/{job.state.output_generation}"),
         )
         cursors = {r: self._cursor(r) for r in unit.reads}
-        state = replace(job.state, cursors=cursors, epoch=epoch if batch.num_rows else job.state.epoch)
+        batches = with_epoch(job.state.batches, epoch, self.manifest.epoch)
+        state = replace(job.state, cursors=cursors, epoch=epoch if batch.num_rows else job.state.epoch, batches=batches)
         task = self.plan.tasks[job.view]
         assert job.choice is not None
         rows_in = sum(d.num_rows for r in unit.reads if (d := self._delta(r, job.state.cursors[r])) is not None)
@@ -291,7 +332,7 @@ class Apply:
     def _fixpoint(self, job: _Job, datasets: Datasets) -> pa.Table:
         names = (*job.unit.reads, job.unit.name)
         inputs = {r: self._input(r, job) for r in names}
-        scratch = self.context.layout.scratch(self.plan.epoch)
+        scratch = self._scratch()
 
         def opened(tag: str, these: Mapping[str, Input]) -> Datasets:
             return Datasets(self.context.spark, scratch, f"{self.context.name}_{self.plan.epoch}_{job.unit.name}_{tag}", these)
@@ -313,23 +354,32 @@ class Apply:
     def _accumulators(self, job: _Job) -> tuple[str, bool]:
         """The accumulator trace before this epoch, and whether it is large: small ones are handed over as Parquet, large ones scanned by Spark."""
         path = self.context.layout.accumulator_trace(job.unit.name, job.state.generation)
-        before = f"__ivm_epoch < {self.plan.epoch}"
+        before = f"{EPOCH} < {self.plan.epoch} AND {within(job.state.batches, EPOCH)}"
         assert job.unit.reduce is not None
         columns = accumulator_columns(job.unit.reduce)
         delta = native.table(path)
         if native.rows(delta) > 10 * NATIVE_WHOLE_ROWS:
             return f"(SELECT * FROM delta.{ident(path)} WHERE {before})", True
         name = f"__ivm_{self.context.name}_{self.plan.epoch}_{job.unit.name}_accumulators"
-        register(self.context.spark(), name, native.read(delta, [c.name for c in columns], before), columns, self.context.layout.scratch(self.plan.epoch))
+        register(self.context.spark(), name, native.read(delta, [c.name for c in columns], before), columns, self._scratch())
         return ident(name), False
 
     def _run_full(self, view: str, unit: str, code: str, reason: str) -> None:
         try:
             warning = self._warning(view, unit) if code in ("first_build", "definition_changed") else ""
-            build = FullBuild(self.context, self.plan, self.manifest, self.outcomes, self.snapshots)
-            self._done(replace(build.run(view, unit, code, reason, self._full_cursors(view, unit)), warning=warning))
+            build = FullBuild(self.context, self.plan, self.attempt, self.manifest, self.outcomes, self.snapshots)
+            outcome = build.run(view, unit, code, reason, self._full_cursors(view, unit))
+            self._done(replace(outcome, warning=warning, first_error=self._first_error(view, code, reason)))
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-            self._failed(unit, view, FULL, error)
+            first = self._first_error(view, code, reason)
+            self._done(Outcome(unit, view, FULL, "failed", "", "none", None, error=_told(error), first_error=first))
+
+    def _first_error(self, view: str, code: str, reason: str) -> str:
+        """What the incremental refresh failed with, in this epoch or in an earlier one."""
+        if code != RECOVERED:
+            return ""
+        known = self.manifest.failing.get(view)
+        return known.incremental if self.plan.tasks[view].code == RECOVERED and known is not None else reason
 
     def _warning(self, view: str, unit: str) -> str:
         if unit not in self._units:
@@ -345,14 +395,8 @@ class Apply:
 
     def _done(self, outcome: Outcome) -> None:
         self.outcomes[outcome.unit] = outcome
-        if not outcome.error:
-            self.context.log.record_outcome(self.plan.epoch, outcome)
-
-    def _failed(self, unit: str, view: str, strategy: str, error: Exception) -> None:
-        from ivm.session import error_text
-
-        text = error_text(error) or type(error).__name__
-        self._done(Outcome(unit, view, strategy, "failed", "", "none", None, error=text))
+        if outcome.strategy == FULL and not outcome.error:
+            self._record([outcome.unit])  # it may have taken hours
 
     # -- inputs -----------------------------------------------------------------------------------
 
@@ -388,10 +432,16 @@ class Apply:
                 delta = source_delta(self.snapshots[relation], cursor.version or 0, upto or 0, columns, self.context.spark)
             else:
                 state = self._state(relation)
-                path = self.context.layout.output_trace(relation, state.output_generation)
-                delta = read_batches(path, columns, cursor.epoch, self.plan.epoch, native.arrow_schema(state.schema))
+                delta = self._upstream_delta(relation, state, cursor, columns)
             self.deltas[key] = delta if delta.num_rows else None
         return self.deltas[key]
+
+    def _upstream_delta(self, relation: str, state: UnitState, cursor: Cursor, columns: Sequence[str]) -> pa.Table:
+        schema = native.arrow_schema(state.schema)
+        if state.epoch <= cursor.epoch:  # nothing was written since
+            return pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())]).empty_table()
+        path = self.context.layout.output_trace(relation, state.output_generation)
+        return read_batches(path, columns, cursor.epoch, self.plan.epoch, schema, within(state.batches, EPOCH))
 
     def _state(self, unit: str) -> UnitState:
         """A unit's state in this epoch, whether it ran in it or not."""
@@ -438,11 +488,17 @@ class Apply:
         path = self.context.layout.table(relation, public)
         cursor = job.state.cursors.get(relation)
         delta = self._delta(relation, cursor) if cursor is not None else None
-        version = cursor.version if cursor is not None and cursor.version is not None else state.version
+        # Of the same epoch there may be a newer version, which only moved rows between files.
+        lags = cursor is not None and cursor.version is not None and cursor.epoch != state.epoch
+        version = cursor.version if lags and cursor is not None else state.version
         schema = native.arrow_schema(state.schema)
         schema = pa.schema([schema.field(c.name) for c in columns])
         indexes = self._arrangements.indexes(relation, (cursor or state).epoch)
         return Input(relation, columns, schema, path, version, State.OLD, True, delta, state.rows, indexes=indexes)
+
+
+def _told(error: Exception) -> str:
+    return error_text(error) or type(error).__name__
 
 
 def _by_cursors(jobs: Sequence[_Job]) -> list[list[_Job]]:

@@ -25,15 +25,15 @@ from ivm.feed.deltas import source_delta
 from ivm.feed.source import Snapshot, gap
 from ivm.lake import native
 from ivm.names import ident, native_ident, table_ref
-from ivm.plan.nodes import WEIGHT
+from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
-from ivm.refresh.records import Cursor, UnitState
+from ivm.refresh.records import Cursor, UnitState, within
 from ivm.refresh.views import View
 from ivm.sql.render import columns_sql
 from ivm.sql.text import arrange_hints
 from ivm.times.frontier import Frontier
 from ivm.trace.arranged import TIME, ArrangedTrace, Description
-from ivm.trace.store import RETENTION_HOURS, read_batches
+from ivm.trace.store import read_batches
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +117,9 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
         trace = context.layout.output_trace(relation, state.output_generation)
 
         def published(after: int, columns: Sequence[str]) -> pa.Table | None:
-            return None if state.since > after else read_batches(trace, columns, after, state.epoch, schema)
+            if state.since > after or not native.exists(trace):
+                return None
+            return read_batches(trace, columns, after, state.epoch, schema, within(state.batches, EPOCH))
 
         return Followed(f"{state.definition}/{state.output_generation}", state.epoch, schema, table_ref(path, state.version), published)
 
@@ -217,4 +219,4 @@ def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
     (held,) = sums.to_pylist()
     if now.origin == followed.origin and upto_of(now) <= followed.time and held["later"] > HISTORY * held["n"]:
         rebuilt(context, asked, followed, now.values)
-        native.table(path).vacuum(retention_hours=RETENTION_HOURS, dry_run=False)
+        native.table(path).vacuum(retention_hours=context.retention.hours, dry_run=False, enforce_retention_duration=False)

@@ -18,7 +18,7 @@ from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Unit
 from ivm.refresh.context import Context
-from ivm.refresh.records import Manifest, UnitState
+from ivm.refresh.records import Manifest, UnitState, within
 from ivm.refresh.verify import cursor_of, recompute_sql
 from ivm.rewrite.statements import accumulate, accumulated, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
@@ -59,7 +59,8 @@ def revisions(context: Context, view: str) -> list[Revision]:
     path = context.layout.accumulator_trace(unit.name, state.generation) if unit.reduce else context.layout.output_trace(unit.name, state.output_generation)
     if not native.exists(path):
         return []
-    sql = f"SELECT {EPOCH} AS revision, min({DAY}) AS first_day, max({DAY}) AS last_day, count(*) AS changes FROM t GROUP BY 1 ORDER BY 1"
+    counted = within(state.batches, EPOCH)
+    sql = f"SELECT {EPOCH} AS revision, min({DAY}) AS first_day, max({DAY}) AS last_day, count(*) AS changes FROM t WHERE {counted} GROUP BY 1 ORDER BY 1"
     return [Revision(**row) for row in native.query(sql, {"t": native.table(path)}).to_pylist()]
 
 
@@ -71,7 +72,8 @@ def differing(context: Context, view: str, day: datetime.date) -> int:
     fresh = core_sql(unit.core, lambda leaf: _source_rows(context, leaf.relation, state.cursors[leaf.relation].version, ""))
     if unit.reduce:
         trace = f"delta.{ident(context.layout.accumulator_trace(unit.name, state.generation))}"
-        fresh, kept = accumulate(unit, fresh, weighted=False), accumulated(unit, trace)
+        counted = f"(SELECT * FROM {trace} WHERE {within(state.batches, ident(EPOCH))})"
+        fresh, kept = accumulate(unit, fresh, weighted=False), accumulated(unit, counted)
     else:
         kept = f"SELECT {columns_sql([c.name for c in unit.columns])} FROM {table_ref(context.layout.table(unit.name, False), state.version)}"
     one, two = (f"(SELECT * FROM ({rows}) WHERE {ident(DAY)} = DATE '{day.isoformat()}')" for rows in (fresh, kept))
@@ -116,7 +118,7 @@ def _rows(context: Context, view: str, manifest: Manifest, day: str) -> str:
     given = {}
     for relation in context.compiled[view].program.relations:
         if relation in context.sources:
-            given[relation] = _source_rows(context, relation, cursor_of(view, relation, manifest).version, day)
+            given[relation] = _source_rows(context, relation, cursor_of(context, view, relation, manifest).version, day)
         else:
             given[relation] = f"({_rows(context, relation, manifest, day)})"
     return recompute_sql(context, view, manifest, given)
@@ -146,14 +148,15 @@ def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
         if then.generation != now.generation:
             return ""
         trace = f"delta.{ident(context.layout.accumulator_trace(name, now.generation))}"
-        return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {until} AND {ident(EPOCH)} <= {manifest.epoch})"))
+        counted = f"{within(now.batches, ident(EPOCH))} AND {ident(EPOCH)} <= {manifest.epoch}"
+        return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {until} AND {counted})"))
     if manifest.epoch < now.since:
         return ""
     columns = columns_sql(unit.core.columns)
     rows = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(name, False), now.version)} WHERE {until}"
     path = context.layout.output_trace(name, now.output_generation)
     if native.exists(path):
-        later = f"{until} AND {ident(EPOCH)} > {manifest.epoch}"
+        later = f"{until} AND {ident(EPOCH)} > {manifest.epoch} AND {within(now.batches, ident(EPOCH))}"
         rows += f" UNION ALL SELECT {columns}, CAST(-{ident(WEIGHT)} AS bigint) FROM delta.{ident(path)} WHERE {later}"
     core = repeated(rows, unit.core.typed)
     return post_sql(unit.post, reduce_sql(unit.reduce, core)) if unit.reduce and unit.post else core

@@ -16,12 +16,13 @@ from ivm.errors import ConfigError, StateError
 from ivm.feed.datasets import register
 from ivm.lake import native
 from ivm.names import ident, table_ref
-from ivm.plan.nodes import COUNT, WEIGHT, Leaf, Unit
+from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.full import stream_rows
+from ivm.refresh.integrity import base, inspect_tables
 from ivm.refresh.plan import INCREMENTAL, write_plan
-from ivm.refresh.records import EpochPlan, Manifest, Outcome, UnitState, ViewTask
-from ivm.refresh.run import Gate, Report, committed_or_raise, step_check, step_publish, view_reports
+from ivm.refresh.records import EpochPlan, Manifest, Outcome, UnitState, ViewTask, with_epoch, within
+from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, step_check, step_publish, view_reports
 from ivm.refresh.verify import recompute_sql
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.statements import accumulate, accumulated, consolidated
@@ -31,17 +32,40 @@ from ivm.trace.store import append_batch
 
 
 def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Report:
-    """Raises ConfigError for a condition that isn't one over the view's columns (group keys), StateError before the first refresh."""
+    """Raises ConfigError for a condition that isn't one over the view's columns (group keys), StateError before the first refresh,
+    with an open epoch, and where the view's state was damaged, which a slice can't mend.
+    """
     started = time.perf_counter()
-    state = committed_or_raise(context, view)
-    if context.log.open_epoch() is not None:
+    committed_or_raise(context, view)
+    open_epoch = context.log.open_epoch()
+    if open_epoch is not None and in_one_go(context.log.plan(open_epoch)) and not context.log.has(open_epoch, "checked"):
+        abandon(context, context.log.plan(open_epoch))
+    elif open_epoch is not None:
         raise StateError("An epoch is open: an earlier refresh did not end.", "Run a refresh first, then the backfill.")
     compiled = context.compiled[view]
     check_condition(context, view, where)
-    manifest = context.log.manifest()
+    integrity = inspect_tables(context, context.log.manifest())
+    damaged = next((integrity.damaged[u] for u in compiled.unit_names if u in integrity.damaged), "")
+    if damaged:
+        raise StateError(f"The state of {view!r} is not what the last epoch left: {damaged}.", f"Rebuild the whole view: `ivm repair {view}`.")
     task = ViewTask(INCREMENTAL, "backfill", f"the slice {where} was rebuilt", compiled.definition)
-    plan = EpochPlan(context.log.next_epoch(), manifest.sources, {view: task})
+    plan = EpochPlan(context.log.next_epoch(), context.log.manifest().sources, {view: task}, adopted=integrity.adopted)
     write_plan(context, plan)
+    try:
+        outcome = _apply_slice(context, plan, view, where, started)
+    except Exception:
+        abandon(context, plan)
+        raise
+    outcomes = context.log.record_outcomes(plan.epoch, [outcome])
+    step_check(context, plan, outcomes, gate)
+    step_publish(context, plan, outcomes)
+    return Report(plan.epoch, view_reports(context, plan, outcomes, [view]), round(time.perf_counter() - started, 3))
+
+
+def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, started: float) -> Outcome:
+    """The slice's difference to what is published, appended to the view's traces."""
+    manifest = base(context, plan)
+    state, task, compiled = manifest.units[view], plan.tasks[view], context.compiled[view]
     names = [c.name for c in compiled.program.columns]
     published = (
         f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(view, True), state.version)} WHERE {where}"
@@ -55,23 +79,10 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     if unit is not None and unit.reduce is not None and unit.reduce.linear:
         _rebuild_accumulators(context, unit, manifest, where, plan.epoch)
     append_batch(context.layout.output_trace(view, state.output_generation), batch, plan.epoch, context.app(view, f"output/{state.output_generation}"))
-    after = replace(state, epoch=plan.epoch if batch.num_rows else state.epoch)
-    outcome = Outcome(
-        view,
-        view,
-        INCREMENTAL,
-        task.code,
-        task.reason,
-        "merge" if batch.num_rows else "none",
-        after,
-        rows_out=batch.num_rows,
-        seconds=time.perf_counter() - started,
-    )
-    context.log.record_outcome(plan.epoch, outcome)
-    outcomes = {view: outcome}
-    step_check(context, plan, outcomes, gate)
-    step_publish(context, plan, outcomes)
-    return Report(plan.epoch, view_reports(context, plan, outcomes, [view]), round(time.perf_counter() - started, 3))
+    after = replace(state, epoch=plan.epoch if batch.num_rows else state.epoch, batches=with_epoch(state.batches, plan.epoch, manifest.epoch))
+    seconds = time.perf_counter() - started
+    publish = "merge" if batch.num_rows else "none"
+    return Outcome(view, view, INCREMENTAL, task.code, task.reason, publish, after, rows_out=batch.num_rows, seconds=seconds)
 
 
 def check_condition(context: Context, view: str, where: str) -> None:
@@ -104,9 +115,9 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
     columns = accumulator_columns(unit.reduce)
     path = context.layout.accumulator_trace(unit.name, state.generation)
     name = f"__ivm_{context.name}_{epoch}_backfill"
-    scratch = context.layout.scratch(epoch)
+    scratch = context.layout.scratch(epoch, "slice")
     scratch.mkdir(parents=True, exist_ok=True)
-    register(context.spark(), name, native.read(native.table(path), [c.name for c in columns]), columns, scratch)
+    register(context.spark(), name, native.read(native.table(path), [c.name for c in columns], within(state.batches, EPOCH)), columns, scratch)
     keys = [k.name for k in unit.reduce.keys]
     sums = [*(a.name for a in accumulators(unit.reduce)), COUNT]
     renamed = ", ".join(f"{ident(k)} AS {ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)

@@ -10,19 +10,24 @@ Invariant: what any reader at or beyond the frontier sees is the same before and
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from ivm.lake import native
+from ivm.lake.log import tagged
 from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
 from ivm.refresh.arrange import arrangements, compacted, followed
 from ivm.refresh.context import Context
-from ivm.refresh.records import Manifest, UnitState, to_json
+from ivm.refresh.records import Manifest, Ranges, UnitState, to_json, with_epoch, within
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
-from ivm.trace.store import RETENTION_HOURS
+
+#: Nobody but a running refresh reads a trace, and compaction runs when none does.
+TRACE_RETENTION_HOURS = 0
 
 
 @dataclass(frozen=True)
@@ -37,42 +42,61 @@ class Compaction:
 
 
 def compact(context: Context, keep_epochs: int) -> list[Compaction]:
-    """Compact all traces and published tables of a pipeline that has no open epoch."""
+    """Compact all traces, published tables and the epoch log of a pipeline that has no open epoch.
+
+    The frontiers that move are committed before anything is dropped: a stop in between leaves more than is needed, never less.
+    """
     manifest = context.log.manifest()
     if manifest.epoch == 0 or context.log.open_epoch() is not None:
         return []
     units = {u.name: u for c in context.compiled.values() for u in c.program.units}
-    done = []
-    changed: dict[str, UnitState] = {}
+    done, rewritten = [], set()
+    held = tuple(h.epoch for h in manifest.held.values())
+    frontiers = {name: _frontier(manifest, name, keep_epochs) for name in manifest.units}
+    changed = {n: replace(s, since=frontiers[n]) for n, s in manifest.units.items() if frontiers[n] > s.since and not _by_day(s)}
+    if changed:
+        manifest = _commit(context, manifest, changed)
     for i, (name, state) in enumerate(manifest.units.items()):
         unit = units.get(name)
-        if DAY in [f.name for f in native.arrow_schema(state.schema)]:
-            # Its batches are the revisions, which stay readable: only files are rewritten.
-            done += [_files(p) for p in _companion(context, name, state) if native.exists(p)]
-            context.progress("compact", i + 1, len(manifest.units))
-            continue
-        if unit is not None and unit.reduce is not None and unit.reduce.linear:
-            done.append(_accumulators(context, unit, state))
-        frontier = _frontier(manifest, name, keep_epochs)
+        owner = context.log.identity
         trace = context.layout.output_trace(name, state.output_generation)
-        if native.exists(trace):
-            done.append(_output_trace(trace, frontier))
-            if frontier > state.since:
-                changed[name] = replace(state, since=frontier)
-        if state.arranged:
-            done.append(_files(context.layout.table(name, state.public)))
+        if _by_day(state):
+            # Its batches are the revisions, which stay readable: only files are rewritten.
+            done += [_files(p, owner, context.retention.hours) for p in _companion(context, name, state) if native.exists(p)]
+        else:
+            if unit is not None and unit.reduce is not None and unit.reduce.linear:
+                done.append(_accumulators(context, unit, state, held))
+            if native.exists(trace):
+                done.append(_output_trace(trace, frontiers[name], state, held, owner))
+            rewritten |= {name} if unit is not None or name in context.compiled else set()
+            if state.arranged and native.exists(table := context.layout.table(name, state.public)):
+                done.append(_files(table, owner, context.retention.hours))
         context.progress("compact", i + 1, len(manifest.units))
-    snapshots = context.snapshots()
+    snapshots = context.survey()[0]
     for asked in arrangements(context):
         path = str(context.layout.arrangement(asked.relation, asked.keys))
         if native.exists(path):
             before = _shape(native.table(path))
             compacted(context, asked, followed(context, asked.relation, snapshots, manifest.sources, manifest.units))
             done.append(Compaction(path, *_pairs(before, _shape(native.table(path)))))
-    if changed:
-        _commit(context, manifest, changed)
-    _files(context.layout.epochs)
+    listed = {n: replace(s, batches=_but(manifest.epoch, held)) for n, s in manifest.units.items() if len(s.batches) > 1 and n in rewritten}
+    _commit(context, manifest, listed, compacted=True)
+    context.log.forget(max(context.retention.epochs, keep_epochs), held, context.layout.archive)
     return done
+
+
+def _but(upto: int, epochs: Sequence[int]) -> Ranges:
+    """All epochs up to one, but some.
+
+    >>> _but(9, (4, 5))
+    ((0, 3), (6, 9))
+    """
+    edges = [-1, *(e for e in sorted(set(epochs)) if e <= upto), upto + 1]
+    return tuple((a + 1, b - 1) for a, b in itertools.pairwise(edges) if a + 1 <= b - 1)
+
+
+def _by_day(state: UnitState) -> bool:
+    return DAY in [f.name for f in native.arrow_schema(state.schema)]
 
 
 def _companion(context: Context, name: str, state: UnitState) -> list[str]:
@@ -80,10 +104,13 @@ def _companion(context: Context, name: str, state: UnitState) -> list[str]:
     return [layout.table(name, False), layout.output_trace(name, state.output_generation), layout.accumulator_trace(name, state.generation)]
 
 
-def _commit(context: Context, manifest: Manifest, changed: dict[str, UnitState]) -> None:
-    """A frontier that moved is a fact of the manifest, so it is committed as an epoch that changes no table."""
+def _commit(context: Context, manifest: Manifest, changed: dict[str, UnitState], compacted: bool = False) -> Manifest:
+    """What compaction changes are facts of the manifest, so they are committed as an epoch that changes no table."""
     epoch = context.log.next_epoch()
-    context.log.record(epoch, "committed", detail=to_json(replace(manifest, epoch=epoch, units=manifest.units | changed)))
+    units = {n: replace(s, batches=with_epoch(s.batches, epoch, manifest.epoch)) for n, s in (manifest.units | changed).items()}
+    after = replace(manifest, epoch=epoch, units=units, compacted=epoch if compacted else manifest.compacted)
+    context.log.record(epoch, "committed", detail=to_json(after))
+    return after
 
 
 def _frontier(manifest: Manifest, unit: str, keep_epochs: int) -> int:
@@ -92,42 +119,58 @@ def _frontier(manifest: Manifest, unit: str, keep_epochs: int) -> int:
     return max(0, min([manifest.epoch - keep_epochs, *readers]))
 
 
-def _accumulators(context: Context, unit: Unit, state: UnitState) -> Compaction:
-    """Sum all batches into one, at the last epoch; groups that vanished go."""
+def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence[int]) -> Compaction:
+    """Sum all batches that count into one, at the last epoch; groups that vanished go, and so do batches of failed attempts."""
     assert unit.reduce is not None
     path = context.layout.accumulator_trace(unit.name, state.generation)
     delta = native.table(path)
     before = _shape(delta)
-    if before[1] > 1:
+    if before[1] > 1 or len(state.batches) > 1:
         keys = [k.name for k in unit.reduce.keys]
         names = [*(a.name for a in accumulators(unit.reduce)), COUNT]
+        epoch = native_ident(EPOCH)
         listed = ", ".join(native_ident(k) for k in keys)
         sums = ", ".join(f"sum({native_ident(n)}) AS {native_ident(n)}" for n in names)
         grouped = f" GROUP BY {listed} HAVING sum({native_ident(COUNT)}) <> 0" if keys else ""
-        rows = native.query(f"SELECT {listed + ', ' if keys else ''}{sums}, max({native_ident(EPOCH)}) AS {native_ident(EPOCH)} FROM t{grouped}", {"t": delta})
+        counted = f"SELECT {listed + ', ' if keys else ''}{sums}, max({epoch}) AS {epoch} FROM t WHERE {within(state.batches, epoch)}{grouped}"
+        columns = ", ".join(native_ident(c) for c in [*keys, *names, EPOCH])
+        waiting = f"SELECT {columns} FROM t WHERE {_among(held, epoch)}"
+        rows = native.query(f"SELECT {columns} FROM ({counted}) AS c WHERE {epoch} IS NOT NULL UNION ALL {waiting}", {"t": delta})
         schema = native.arrow_schema(delta.schema().to_json())
         assert [c.name for c in accumulator_columns(unit.reduce)] + [EPOCH] == schema.names
-        write_deltalake(path, rows.cast(schema), mode="overwrite", commit_properties=CommitProperties(custom_metadata={"ivm": "compact"}))
-        native.table(path).vacuum(retention_hours=RETENTION_HOURS, dry_run=False)
+        owner = context.log.identity
+        write_deltalake(path, rows.cast(schema), mode="overwrite", commit_properties=tagged(owner))
+        _vacuum(path, owner, TRACE_RETENTION_HOURS)
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
 
 
-def _output_trace(path: str, frontier: int) -> Compaction:
+def _output_trace(path: str, frontier: int, state: UnitState, held: Sequence[int], owner: str) -> Compaction:
+    """Drop what every reader has passed, and batches of failed attempts."""
     delta = native.table(path)
     before = _shape(delta)
-    if frontier > 0:
-        delta.delete(f"{EPOCH} <= {frontier}")
-    return _files(path, before)
+    dropped = f"NOT {_among(held, EPOCH)} AND ({EPOCH} <= {frontier} OR NOT {within(state.batches, EPOCH)})"
+    if native.read(delta, [EPOCH], f"{dropped} LIMIT 1").num_rows:
+        delta.delete(dropped, commit_properties=tagged(owner))
+    return _files(path, owner, TRACE_RETENTION_HOURS, before)
 
 
-def _files(path: str, before: tuple[int, int] | None = None) -> Compaction:
+def _among(epochs: Sequence[int], column: str) -> str:
+    """The SQL condition that a column's epoch is one of these."""
+    return within(tuple((e, e) for e in epochs), column) if epochs else "false"
+
+
+def _files(path: str, owner: str, hours: int, before: tuple[int, int] | None = None) -> Compaction:
     """Rewrite small files together and remove files older than the retention."""
     delta = native.table(path)
     before = before or _shape(delta)
     if before[1] > 1:
-        delta.optimize.compact()
-    native.table(path).vacuum(retention_hours=RETENTION_HOURS, dry_run=False)
+        delta.optimize.compact(commit_properties=tagged(owner))
+    _vacuum(path, owner, hours)
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
+
+
+def _vacuum(path: str, owner: str, hours: int) -> None:
+    native.table(path).vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, commit_properties=tagged(owner))
 
 
 def _shape(delta: DeltaTable) -> tuple[int, int]:

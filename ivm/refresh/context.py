@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ivm.errors import ConcurrentRefreshError, ViewError
+from ivm.errors import ConcurrentRefreshError, IvmError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
 from ivm.lake import native
 from ivm.plan.nodes import Relation
@@ -16,7 +16,7 @@ from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer
 from ivm.sql.text import relation_tables
-from ivm.trace.store import Layout
+from ivm.trace.store import Layout, Retention
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,16 +38,30 @@ class Context:
     log: EpochLog
     spark: Callable[[], SparkSession]
     lane: str = "auto"
+    retention: Retention = field(default_factory=Retention)
     sources: dict[str, Source] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     checks: dict[str, Any] = field(default_factory=dict)
     compiled: dict[str, Compiled] = field(default_factory=dict)
+    #: Why views can't be compiled as things are: a source that is gone, a column that was dropped.
+    broken: dict[str, str] = field(default_factory=dict)
     progress: Progress = silent
 
     def snapshots(self, names: set[str] | None = None) -> dict[str, Snapshot]:
         """The sources as they are now, those named (all by default)."""
         wanted = {n: s for n, s in self.sources.items() if names is None or n in names}
         return {n: inspect(s, self._spark_if_needed(s), self.lane) for n, s in wanted.items()}
+
+    def survey(self) -> tuple[dict[str, Snapshot], dict[str, IvmError]]:
+        """The sources as they are now, and why others can't be looked at: one that is gone stops only the views that read it."""
+        found: dict[str, Snapshot] = {}
+        missing: dict[str, IvmError] = {}
+        for name in self.sources:
+            try:
+                found |= self.snapshots({name})
+            except IvmError as error:
+                missing[name] = error
+        return found, missing
 
     def _spark_if_needed(self, source: Source) -> SparkSession | None:
         return None if native.is_local(source.location) else self.spark()
@@ -69,22 +83,41 @@ class Context:
         known = tables <= {*self.sources, *self.views}
         self._compile(order, self.snapshots(tables if known else None))
 
-    def compile(self, snapshots: dict[str, Snapshot]) -> dict[str, Compiled]:
-        """All views compiled, in dependency order; views can be read by later ones."""
-        self.compiled = self._compile(in_order(self.views), snapshots)
+    def compile(self, snapshots: dict[str, Snapshot], missing: Mapping[str, IvmError] | None = None) -> dict[str, Compiled]:
+        """All views compiled, in dependency order; views can be read by later ones.
+
+        With `missing` sources (see `survey`), a view that can't be compiled is left out and named in `broken`; without, its error is raised.
+        """
+        self.broken = {}
+        self.compiled = self._compile(in_order(self.views), snapshots, missing)
         return self.compiled
 
-    def _compile(self, order: list[View], snapshots: dict[str, Snapshot]) -> dict[str, Compiled]:
+    def _compile(self, order: list[View], snapshots: dict[str, Snapshot], missing: Mapping[str, IvmError] | None = None) -> dict[str, Compiled]:
         relations = {n: self._relation(n, s) for n, s in snapshots.items()}
         compiled: dict[str, Compiled] = {}
         for view in order:
-            result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)
-            compiled[view.name.lower()] = result
-            self._check_free(view, {u.name for u in result.program.units} - {view.name.lower()})
+            name = view.name.lower()
+            try:
+                self._check_there(view, missing or {})
+                result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)
+            except IvmError as error:
+                if missing is None:
+                    raise
+                self.broken[name] = str(error)
+                continue
+            compiled[name] = result
+            self._check_free(view, {u.name for u in result.program.units} - {name})
             key = result.program.units[-1].key if result.program.units else ()
             dated = "*" if any(relations[r].effective for r in result.program.relations) else ""
-            relations[view.name.lower()] = Relation(view.name.lower(), "view", result.program.columns, key, dated)
+            relations[name] = Relation(name, "view", result.program.columns, key, dated)
         return compiled
+
+    def _check_there(self, view: View, missing: Mapping[str, IvmError]) -> None:
+        for table in dict.fromkeys(t.lower() for t, *_ in relation_tables(view.sql)):
+            if table in missing:
+                raise missing[table]
+            if table in self.broken:
+                raise ViewError(f"{self.views[table].name} can't be compiled, which it reads.", "Mend that view first.")
 
     def _check_free(self, view: View, internal: set[str]) -> None:
         for taken in sorted(internal & {*self.views, *self.sources}):
@@ -100,8 +133,8 @@ class Context:
         return next(c.name for c in snapshot.columns if c.name.lower() == key.lower())
 
     def app(self, unit: str, what: str) -> str:
-        """The application id under which a unit's commits to one table are made exactly once."""
-        return f"ivm/{self.name}/{unit}/{what}"
+        """The application id under which a unit's commits to one table are made exactly once, by this root's log and no other."""
+        return f"ivm/{self.name}/{self.log.identity}/{unit}/{what}"
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

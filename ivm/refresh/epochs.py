@@ -1,27 +1,38 @@
 """The epoch log: an append-only Delta table of what each epoch went through.
 
-    (epoch, status, unit, at, detail)    status: planned, applied, checked, quarantined, publishing, committed, abandoned
+    (epoch, status, unit, at, detail)    status: planned, applied, checked, committed, abandoned
 
 Invariant: an epoch number is used once; `planned` is committed under an application transaction of that number, so
 of two refreshes that plan at the same moment one fails. The last `committed` row is the truth about all state.
+An epoch that was `checked` is published as it was checked; one that wasn't may be planned anew.
+The log's own table id is the root's identity: transactions of another log's epochs are not taken for this one's.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 from deltalake import DeltaTable, write_deltalake
 
-from ivm.errors import StateError
+from ivm.errors import IvmError, StateError
 from ivm.lake import native
+from ivm.lake.log import tagged
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 
-STATUSES = ("planned", "applied", "checked", "quarantined", "publishing", "committed", "abandoned")
+F = TypeVar("F", bound=Callable[..., Any])
+
+STATUSES = ("planned", "applied", "checked", "committed", "abandoned")
 _CLOSED = ("committed", "abandoned")
 _SCHEMA = pa.schema([("epoch", pa.int64()), ("status", pa.string()), ("unit", pa.string()), ("at", pa.timestamp("us", "UTC")), ("detail", pa.string())])
+#: Its history is of no use to anybody: a checkpoint every few commits, and what lies before it is removed.
+CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
 
 
 @dataclass(frozen=True)
@@ -33,25 +44,68 @@ class Event:
     detail: str
 
 
+def _readable(function: F) -> F:
+    """Whatever keeps the log from being read becomes one sentence."""
+
+    @functools.wraps(function)
+    def guarded(self: EpochLog, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(self, *args, **kwargs)
+        except IvmError:
+            raise
+        except Exception as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise StateError(f"The epoch log at {self.path} can't be read ({first}).", "Run `ivm repair`, which says what it would do first.") from error
+
+    return guarded  # type: ignore[return-value]
+
+
 class EpochLog:
-    """Read and append events. Raises StateError where the root belongs to another pipeline."""
+    """Read and append events. Raises StateError where the root belongs to another pipeline, or the log can't be read."""
 
     def __init__(self, path: str, pipeline: str) -> None:
         self.path = path
         self.pipeline = pipeline
         self._delta: DeltaTable | None = None
+        self._identity = ""
         self._files: frozenset[str] = frozenset()
         self._events: list[Event] = []
         self._manifests: dict[str, Manifest] = {}
-        if not native.exists(path):
-            return
-        owner = native.table(path).metadata().name
-        if owner != pipeline:
-            raise StateError(f"This root belongs to the pipeline {owner!r}, not to {pipeline!r}.", "Give the pipeline a root of its own.")
+        self._check_owner()
 
+    def _check_owner(self) -> None:
+        try:
+            owner = native.table(self.path).metadata().name if self.exists() else self.pipeline
+        except Exception:  # noqa: BLE001 - whoever reads it will be told
+            return
+        if owner != self.pipeline:
+            raise StateError(f"This root belongs to the pipeline {owner!r}, not to {self.pipeline!r}.", "Give the pipeline a root of its own.")
+
+    def forget_all(self) -> None:
+        """Forget what was read: another log lies at the path now, or none."""
+        self._delta, self._identity, self._files, self._events, self._manifests = None, "", frozenset(), [], {}
+
+    def exists(self) -> bool:
+        """Whether there is a log, readable or not."""
+        return native.exists(self.path) or native.has_files(self.path)
+
+    @property
+    @_readable
+    def identity(self) -> str:
+        """The log's own id, which the root's transactions carry; the log is made where there is none."""
+        if not self._identity:
+            self._create()
+            self._identity = str(native.table(self.path).metadata().id)[:13]
+        return self._identity
+
+    def _create(self) -> None:
+        if not self.exists():
+            write_deltalake(self.path, _SCHEMA.empty_table(), name=self.pipeline, mode="ignore", configuration=CONFIGURATION)
+
+    @_readable
     def events(self) -> list[Event]:
         """All events in order of epoch and time; of a log that has grown only the new files are read."""
-        if not native.exists(self.path):
+        if not self.exists():
             return []
         self._delta = self._delta or DeltaTable(self.path)
         self._delta.update_incremental()
@@ -66,11 +120,15 @@ class EpochLog:
 
     def record(self, epoch: int, status: str, unit: str = "", detail: str = "") -> bool:
         """Append an event, once. Raises ConcurrentRefreshError if another process appends it at the same moment."""
+        return self._append(epoch, status, [(unit, detail)], unit)
+
+    def _append(self, epoch: int, status: str, details: Sequence[tuple[str, str]], once: str) -> bool:
         assert status in STATUSES, status
-        if not native.exists(self.path):
-            write_deltalake(self.path, _SCHEMA.empty_table(), name=self.pipeline, mode="ignore")
-        row = pa.table({"epoch": [epoch], "status": [status], "unit": [unit], "at": [datetime.now(UTC)], "detail": [detail]}, schema=_SCHEMA)
-        return native.append(self.path, row, f"ivm/{self.pipeline}/epochs/{status}/{unit}", epoch)
+        self._create()
+        now, n = datetime.now(UTC), len(details)
+        units, texts = [u for u, _ in details], [d for _, d in details]
+        rows = pa.table({"epoch": [epoch] * n, "status": [status] * n, "unit": units, "at": [now] * n, "detail": texts}, schema=_SCHEMA)
+        return native.append(self.path, rows, f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
 
     # -- readings ---------------------------------------------------------------------------------
 
@@ -85,7 +143,7 @@ class EpochLog:
         if epoch is None:
             return Manifest()
         known = [e.epoch for e in self.events() if e.status == "committed"]
-        raise StateError(f"Epoch {epoch} was not committed.", f"Committed are: {', '.join(map(str, known[-20:])) or 'none'}.")
+        raise StateError(f"Epoch {epoch} was not committed, or is kept no more.", f"Kept are: {', '.join(map(str, known[-20:])) or 'none'}.")
 
     def open_epoch(self) -> int | None:
         """The epoch that was planned and neither committed nor abandoned."""
@@ -97,11 +155,19 @@ class EpochLog:
         return max((e.epoch for e in self.events()), default=0) + 1
 
     def plan(self, epoch: int) -> EpochPlan:
-        return from_json(EpochPlan, next(e.detail for e in self.events() if e.epoch == epoch and e.status == "planned"))
+        """An epoch's plan. Raises StateError where there is none."""
+        details = [e.detail for e in self.events() if e.epoch == epoch and e.status == "planned"]
+        if not details:
+            raise StateError(f"Epoch {epoch} has no plan.", "Run a refresh.")
+        return from_json(EpochPlan, details[0])
 
     def outcomes(self, epoch: int) -> dict[str, Outcome]:
-        """By unit, what was applied in an epoch."""
-        return {e.unit: from_json(Outcome, e.detail) for e in self.events() if e.epoch == epoch and e.status == "applied"}
+        """By unit, what was applied in an epoch; of several attempts the last, of a success the first."""
+        found: dict[str, Outcome] = {}
+        for event in self.events():
+            if event.epoch == epoch and event.status == "applied" and (event.unit not in found or found[event.unit].error):
+                found[event.unit] = from_json(Outcome, event.detail)
+        return found
 
     def has(self, epoch: int, status: str) -> bool:
         return any(e.epoch == epoch and e.status == status for e in self.events())
@@ -109,5 +175,37 @@ class EpochLog:
     def detail(self, epoch: int, status: str) -> str:
         return next((e.detail for e in self.events() if e.epoch == epoch and e.status == status), "")
 
-    def record_outcome(self, epoch: int, outcome: Outcome) -> None:
-        self.record(epoch, "applied", outcome.unit, to_json(outcome))
+    def record_outcomes(self, epoch: int, outcomes: Sequence[Outcome], attempt: str = "") -> dict[str, Outcome]:
+        """Append outcomes in one commit: once for these units, or once an attempt.
+
+        Returns what the log holds for these units, which another process may have written.
+        """
+        units = ",".join(sorted(o.unit for o in outcomes))
+        once = f"{attempt}{hashlib.sha256(units.encode()).hexdigest()[:12]}"
+        if outcomes and not self._append(epoch, "applied", [(o.unit, to_json(o)) for o in outcomes], once):
+            known = self.outcomes(epoch)
+            return {o.unit: known.get(o.unit, o) for o in outcomes}
+        return {o.unit: o for o in outcomes}
+
+    # -- upkeep -----------------------------------------------------------------------------------
+
+    def forget(self, keep: int, needed: Sequence[int], archive: str) -> int:
+        """Move the events of all but the last `keep` epochs to the archive, but those of epochs that are `needed`; returns how many.
+
+        The archive is an ordinary Delta table of the same columns. A stop between the two writes leaves events in both: reading the archive,
+        take each event once.
+        """
+        events = self.events()
+        first = self.next_epoch() - keep
+        old = [e for e in events if e.epoch < first and e.epoch not in needed]
+        if not old:
+            return 0
+        columns = _SCHEMA.names
+        rows = pa.Table.from_pylist([{c: getattr(e, c) for c in columns} for e in old], schema=_SCHEMA)
+        newest = max(e.epoch for e in old)
+        native.append(archive, rows, f"ivm/{self.pipeline}/{self.identity}/archive", newest, CONFIGURATION)
+        kept = [e for e in events if e not in old]
+        table = pa.Table.from_pylist([{c: getattr(e, c) for c in columns} for e in kept], schema=_SCHEMA)
+        write_deltalake(self.path, table, mode="overwrite", commit_properties=tagged(self.identity))
+        native.table(self.path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, commit_properties=tagged(self.identity))
+        return len(old)

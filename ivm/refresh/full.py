@@ -9,22 +9,28 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from ivm.errors import StateError
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import compute
-from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
+from ivm.refresh.plan import ANEW
+from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, with_epoch, within
 from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
 from ivm.sql.maps import has_map
 from ivm.sql.render import columns_sql, core_sql, unit_sql
 from ivm.sql.text import splice
-from ivm.trace.store import append_batch
+from ivm.trace.store import TRACE_CONFIGURATION, append_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: Up to this many rows a result is compared with what is published, and committed by the native lane.
 COMPARE_ROWS = 1_000_000
@@ -33,34 +39,39 @@ COMPARE_ROWS = 1_000_000
 class FullBuild:
     """Builds units in full within one epoch."""
 
-    def __init__(self, context: Context, plan: EpochPlan, manifest: Manifest, outcomes: dict[str, Outcome], snapshots: dict[str, Snapshot]) -> None:
-        self.context, self.plan, self.manifest, self.outcomes, self.snapshots = context, plan, manifest, outcomes, snapshots
+    def __init__(
+        self, context: Context, plan: EpochPlan, attempt: str, manifest: Manifest, outcomes: dict[str, Outcome], snapshots: dict[str, Snapshot]
+    ) -> None:
+        self.context, self.plan, self.attempt, self.manifest, self.outcomes, self.snapshots = context, plan, attempt, manifest, outcomes, snapshots
 
     def run(self, view: str, unit_name: str, code: str, reason: str, cursors: dict[str, Cursor]) -> Outcome:
         """Compute a unit (or a view without a program) into staging, or into a batch of its output trace."""
         started = time.perf_counter()
         compiled = self.context.compiled[view]
         unit = next((u for u in compiled.program.units if u.name == unit_name), None)
-        before = self.manifest.units.get(unit_name)
-        generation = self.plan.epoch  # named by the epoch that builds it, so an abandoned one is never met again
+        before = self.manifest.units.get(unit_name) if code not in ANEW else None
+        # Named by the epoch and the attempt that build it, so that one that was abandoned, or still runs, is never met.
+        generation = f"{self.plan.epoch}_{self.attempt}"
         if unit is None:
             sql = splice(self.context.views[view].sql, {r: self._from(r) for r in compiled.program.relations})
         elif unit.reduce is not None and unit.reduce.linear:
             sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
         elif unit.fixpoint:
-            sql = compute(self.context.spark(), unit, self._leaf, self.context.layout.scratch(self.plan.epoch))
+            sql = compute(self.context.spark(), unit, self._leaf, self.context.layout.scratch(self.plan.epoch, self.attempt))
         else:
             sql = unit_sql(unit, self._leaf)
         columns = unit.columns if unit else compiled.program.columns
-        staging = self.context.layout.staging(unit_name, self.plan.epoch)
+        staging = self._staging(unit_name)
         schema, rows = self._stage(sql, columns, staging)
-        batch = self._difference(before, schema, columns, staging, rows)
+        batch = self._difference(unit_name, before, schema, columns, staging, rows)
         public = unit_name == view
         key = unit.key if unit else ()
+        follows = batch is not None and before is not None
         state = UnitState(
-            compiled.definition, public, generation, before.output_generation if batch is not None and before else generation,
-            before.since if batch is not None and before else self.plan.epoch, self.plan.epoch, None, rows, schema, key, cursors,
+            compiled.definition, public, generation, before.output_generation if follows and before else generation,
+            before.since if follows and before else self.plan.epoch, self.plan.epoch, None, rows, schema, key, cursors,
             unit is None or unit.arranged,
+            with_epoch(before.batches, self.plan.epoch, self.manifest.epoch) if follows and before else ((self.plan.epoch, self.plan.epoch),),
         )  # fmt: skip
         rows_out = rows
         if batch is not None:
@@ -73,8 +84,11 @@ class FullBuild:
             rows_out = batch.num_rows
         return Outcome(
             unit_name, view, "full", code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
-            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started,
+            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started, staging=staging if batch is None else "",
         )  # fmt: skip
+
+    def _staging(self, what: str) -> str:
+        return self.context.layout.staging(self.plan.epoch, self.attempt, what)
 
     # -- inputs: the new state of each relation ----------------------------------------------------
 
@@ -96,7 +110,7 @@ class FullBuild:
         names = native.arrow_schema(state.schema).names
         columns = columns_sql(names)
         if outcome is not None and outcome.publish == "replace":
-            return f"(SELECT {columns} FROM parquet.{ident(self.context.layout.staging(relation, self.plan.epoch))})"
+            return f"(SELECT {columns} FROM parquet.{ident(outcome.staging)})"
         if not state.arranged:
             return f"({stream_rows(self.context, relation, state, self.plan.epoch)})"
         before = self.manifest.units[relation]
@@ -127,18 +141,18 @@ class FullBuild:
 
     # -- results ----------------------------------------------------------------------------------
 
-    def _build_accumulators(self, unit: Unit, generation: int) -> str:
+    def _build_accumulators(self, unit: Unit, generation: str) -> str:
         """Write the accumulators' first batch as a new generation; returns how to read it."""
         spark, epoch = self.context.spark(), self.plan.epoch
-        staging = self.context.layout.staging(f"{unit.name}__accumulators", epoch)
-        spark.sql(accumulate(unit, core_sql(unit.core, self._leaf), weighted=False)).write.mode("overwrite").parquet(staging)
+        staging = self._staging(f"{unit.name}__accumulators")
+        staged = write_counted(spark.sql(accumulate(unit, core_sql(unit.core, self._leaf), weighted=False)), staging)
         path = self.context.layout.accumulator_trace(unit.name, generation)
         app = self.context.app(unit.name, f"accumulators/{generation}")
-        if _staged_rows(staging) <= COMPARE_ROWS:
+        if staged <= COMPARE_ROWS:
             batch = native.plain(pads.dataset(staging, format="parquet").to_table())
             if not append_batch(path, batch, epoch, app) and not native.exists(path):
                 # A trace without batches is a table all the same.
-                native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch)
+                native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION)
         elif (native.last_txn(path, app) or 0) < epoch:
             rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM parquet.{ident(staging)}")
             rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(path)
@@ -147,20 +161,20 @@ class FullBuild:
     def _stage(self, sql: str, columns: tuple[Column, ...], staging: str) -> tuple[str, int]:
         """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
         frame = self.context.spark().sql(sql).toDF(*(c.name for c in columns))
-        frame.write.mode("overwrite").option("compression", "zstd").parquet(staging)
+        rows = write_counted(frame, staging)
         fields = json.loads(frame.schema.json())
         for field in fields["fields"]:
             field["nullable"] = True
-        return json.dumps(fields), _staged_rows(staging)
+        return json.dumps(fields), rows
 
-    def _difference(self, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:
+    def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:
         """The result less what is published, or None where the table must be replaced as a whole."""
         if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > COMPARE_ROWS:
             return None
         if any(has_map(c.type) or "variant" in c.type for c in columns):
             return None
         names = [c.name for c in columns]
-        path = self.context.layout.table(Path(staging).parent.name, before.public)
+        path = self.context.layout.table(unit, before.public)
         new = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM parquet.{ident(staging)}"
         old = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, before.version)}"
         result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
@@ -171,8 +185,24 @@ def stream_rows(context: Context, name: str, state: UnitState, upto: int) -> str
     """The rows of a unit that keeps none, as of an epoch, from its accumulators."""
     unit = next(u for c in context.compiled.values() for u in c.program.units if u.name == name)
     trace = f"delta.{ident(context.layout.accumulator_trace(name, state.generation))}"
-    return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {ident(EPOCH)} <= {upto})"))
+    counted = within(state.batches, ident(EPOCH))
+    return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {ident(EPOCH)} <= {upto} AND {counted})"))
 
 
-def _staged_rows(staging: str) -> int:
-    return int(pads.dataset(staging, format="parquet").count_rows())
+def write_counted(frame: DataFrame, folder: str) -> int:
+    """Write rows as Parquet to a folder that isn't there yet; returns how many.
+
+    Raises StateError where not as many rows lie there as were written: executors that have another disk, or somebody else's job.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
+    written = Observation()
+    frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder)
+    found = int(pads.dataset(folder, format="parquet").count_rows()) if Path(folder).exists() else 0
+    if found != written.get["rows"]:
+        raise StateError(
+            f"Spark wrote {written.get['rows']:,} rows to {folder}, and {found:,} are there.",
+            "The root must be one folder that Spark's executors and this process both see; run the refresh again.",
+        )
+    return found

@@ -1,38 +1,45 @@
 """Step 1, plan: freeze the versions to read up to and decide, for each view, what shall happen.
 
 Nothing is computed and nothing is written here but the `planned` event; a rerun finds it and keeps its versions.
+What can't be relied on any more (a source's history, a table of ours) is found here, by comparing it with the manifest.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from ivm.feed.source import Snapshot, gap
 from ivm.refresh.context import Context
-from ivm.refresh.records import Cursor, EpochPlan, Manifest, ViewTask, to_json
+from ivm.refresh.integrity import Integrity, adopt, inspect_tables
+from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
 from ivm.refresh.views import Compiled
+from ivm.session import own_condition
 
-#: Strategies a task can have.
-INCREMENTAL, FULL, UNCHANGED = "incremental", "full", "unchanged"
+#: Strategies a task can have. A FAILED task is not run: what it reads isn't there, or it can't be compiled.
+INCREMENTAL, FULL, UNCHANGED, FAILED = "incremental", "full", "unchanged", "failed"
+#: Full refreshes after which nothing of the earlier generation is relied on: tables are replaced as wholes.
+ANEW = ("recovered", "damaged")
 
 
 def plan_epoch(context: Context, views: Iterable[str] | None, rebuild: frozenset[str] = frozenset(), note: str = "") -> EpochPlan | None:
-    """The plan of the next epoch, or None where nothing changed. Not written yet.
+    """The plan of the next epoch, or None where nothing changed. Not written yet; `context.broken` names the views that can't be planned.
 
     Views that are named are planned together with the views they read, so that all see one snapshot.
     """
-    snapshots = context.snapshots()
-    compiled = context.compile(snapshots)
-    manifest = context.log.manifest()
-    wanted = _with_upstream(compiled, views)
+    snapshots, missing = context.survey()
+    compiled = context.compile(snapshots, missing)
+    committed = context.log.manifest()
+    integrity = inspect_tables(context, committed)
+    manifest = adopt(committed, integrity.adopted)
+    wanted = _with_upstream(compiled, views, context.broken)
     tasks: dict[str, ViewTask] = {}
     for name in (n for n in compiled if n in wanted):
-        tasks[name] = _task(context, compiled[name], snapshots, manifest, tasks, name in rebuild)
-    if all(t.strategy == UNCHANGED for t in tasks.values()):
+        tasks[name] = _task(context, compiled[name], snapshots, manifest, integrity, tasks, name in rebuild)
+    if all(t.strategy == UNCHANGED for t in tasks.values()) and not integrity.adopted:
         return None
     sources = {n: Cursor(s.version, s.table_id) for n, s in snapshots.items()}
-    return EpochPlan(context.log.next_epoch(), sources, tasks, note)
+    again = [f"view {context.views[v].name} was quarantined in epoch {h.epoch}: {h.reason}" for v, h in committed.held.items() if v in tasks and not h.because]
+    return EpochPlan(context.log.next_epoch(), sources, tasks, "; ".join([*([note] if note else []), *again]), integrity.adopted, dict(context.broken))
 
 
 def write_plan(context: Context, plan: EpochPlan) -> None:
@@ -40,11 +47,11 @@ def write_plan(context: Context, plan: EpochPlan) -> None:
     context.log.record(plan.epoch, "planned", detail=to_json(plan))
 
 
-def _with_upstream(compiled: dict[str, Compiled], views: Iterable[str] | None) -> set[str]:
+def _with_upstream(compiled: dict[str, Compiled], views: Iterable[str] | None, broken: dict[str, str]) -> set[str]:
     if views is None:
         return set(compiled)
     wanted: set[str] = set()
-    todo = [v.lower() for v in views]
+    todo = [v.lower() for v in views if v.lower() not in broken]
     while todo:
         name = todo.pop()
         if name not in wanted:
@@ -58,6 +65,7 @@ def _task(
     compiled: Compiled,
     snapshots: dict[str, Snapshot],
     manifest: Manifest,
+    integrity: Integrity,
     tasks: dict[str, ViewTask],
     rebuild: bool,
 ) -> ViewTask:
@@ -66,14 +74,20 @@ def _task(
     def task(strategy: str, code: str, reason: str) -> ViewTask:
         return ViewTask(strategy, code, reason, definition)
 
-    units = [u.name for u in program.units] or [program.view]
+    units = compiled.unit_names
     state = manifest.units.get(program.view)
     if state is None or any(u not in manifest.units for u in units):
         return task(FULL, "first_build", "the view is built for the first time")
+    damaged = next((integrity.damaged[u] for u in units if u in integrity.damaged), "")
+    if damaged:
+        return task(FULL, "damaged", f"its state is not what the last epoch left: {damaged}")
     if state.definition != definition:
         return task(FULL, "definition_changed", "the view's definition, or the columns it reads, changed")
     if rebuild:
         return task(FULL, "backfill", "a rebuild was asked for")
+    failure = manifest.failing.get(program.view)
+    if failure is not None and failure.incremental and not of_its_own(failure):
+        return task(FULL, "recovered", f"it failed in epoch {failure.epoch}: {failure.incremental}")
     if not program.deterministic:
         return task(FULL, program.refusals[0].code, program.refusals[0].reason)
     moved = False
@@ -98,7 +112,7 @@ def _task(
     return task(INCREMENTAL, "incremental", "only what changed is applied")
 
 
-def quarantine_note(context: Context, epoch: int) -> str:
-    """What a quarantined epoch says about itself, for the next run."""
-    detail = context.log.detail(epoch, "quarantined")
-    return f"epoch {epoch} was quarantined: {json.loads(detail)['reason']}" if detail else ""
+def of_its_own(failure: Failure) -> bool:
+    """Whether a failure is the view's own SQL's: the full refresh failed for the same reason as the incremental one, which lies in the statement."""
+    condition = own_condition(failure.full)
+    return bool(condition) and condition == own_condition(failure.incremental)

@@ -1,82 +1,163 @@
 """Steps 4 and 5, publish and commit: merge each unit's batch into its table, then write the manifest.
 
-Every write carries the epoch as its transaction version, so a second run of this step changes nothing.
+Every write carries the epoch as its transaction version, so a second run of this step changes nothing. A view that is
+held back stays as it was published last, and so does one whose table can't be written, with what reads it: the
+manifest is a consistent snapshot of the others, and names both.
+
+    rows after = rows before + sum of the batch's weights            or the unit counts as failed, and is built anew
 """
 
 from __future__ import annotations
 
+import json
+import logging
 from dataclasses import replace
 
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
+from ivm.errors import StateError
 from ivm.lake import native
+from ivm.lake.log import Head, own_head, since
 from ivm.names import ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.full import COMPARE_ROWS
-from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, to_json
-from ivm.trace.store import OUTPUT_CONFIGURATION
+from ivm.refresh.integrity import TABLE, base, paths
+from ivm.refresh.plan import INCREMENTAL
+from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
+from ivm.session import error_text
+
+_log = logging.getLogger(__name__)
+
+#: The key of commitInfo that holds a unit's state; Spark calls what its writers add so.
+NOTE = "userMetadata"
 
 
 def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> Manifest:
-    """Publish all outcomes of an epoch and commit it. Returns the committed manifest."""
-    context.log.record(plan.epoch, "publishing")
-    before = context.log.manifest()
-    units = dict(before.units)
-    good = [o for o in outcomes.values() if not o.error and o.state is not None]
-    for i, outcome in enumerate(good):
-        units[outcome.unit] = _publish_unit(context, plan.epoch, outcome, before.units.get(outcome.unit))
-        context.progress("publish", i + 1, len(good))
-    for outcome in good:
-        units[outcome.unit] = _with_upstream_versions(units[outcome.unit], units)
-    manifest = Manifest(plan.epoch, plan.sources, units)
+    """Publish the outcomes of an epoch and commit it. Returns the committed manifest."""
+    before = base(context, plan)
+    held = held_back(context, plan.epoch)
+    good = [o for o in outcomes.values() if not o.error and o.state is not None and o.view not in held]
+    units, trouble = _publish_units(context, plan.epoch, good, before)
+    done = [o for o in good if o.unit not in trouble]
+    for outcome in done:
+        state = _with_upstream_versions(units[outcome.unit], units)
+        units[outcome.unit] = replace(state, batches=with_epoch(state.batches, plan.epoch, before.epoch))
+    manifest = Manifest(plan.epoch, plan.sources, units, _held(plan, before, held), _failing(plan, outcomes, before, trouble), before.compacted)
     context.log.record(plan.epoch, "committed", detail=to_json(manifest))
-    for outcome in good:
-        context.layout.drop(context.layout.staging(outcome.unit, plan.epoch))
-        context.layout.drop(context.layout.staging(f"{outcome.unit}__accumulators", plan.epoch))
+    for outcome in done:
+        context.layout.drop(outcome.staging) if outcome.staging else None
     return manifest
+
+
+def held_back(context: Context, epoch: int) -> dict[str, Held]:
+    """The views that the check of an epoch holds back."""
+    detail = context.log.detail(epoch, "checked")
+    found = json.loads(detail).get("held", {}) if detail else {}
+    return {view: Held(**held) for view, held in found.items()}
+
+
+def _publish_units(context: Context, epoch: int, good: list[Outcome], before: Manifest) -> tuple[dict[str, UnitState], dict[str, str]]:
+    """All units' states, and why some could not be published: those that read one of these are not published either."""
+    units, trouble = dict(before.units), {}
+    for i, outcome in enumerate(good):
+        assert outcome.state is not None
+        behind = next((r for r in outcome.state.cursors if r in trouble), None)
+        try:
+            if behind is not None:
+                raise StateError(f"{behind} could not be published, which it reads.")
+            state = _publish_unit(context, epoch, outcome, before.units.get(outcome.unit))
+            units[outcome.unit] = replace(state, heads=_heads(context, outcome.unit, state))
+        except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+            trouble[outcome.unit] = f"it could not be published: {error_text(error) or type(error).__name__}"
+            _log.warning("view %s, epoch %s: %s", outcome.view, epoch, trouble[outcome.unit])
+        context.progress("publish", i + 1, len(good))
+    return units, trouble
+
+
+def _heads(context: Context, unit: str, state: UnitState) -> dict[str, Head]:
+    return {what: own_head(path, context.log.identity) for what, path in paths(context, unit, state).items() if native.exists(path)}
+
+
+def _held(plan: EpochPlan, before: Manifest, held: dict[str, Held]) -> dict[str, Held]:
+    """Those held now, and those held before that this epoch did not plan anew."""
+    return {v: h for v, h in before.held.items() if v not in plan.tasks} | held
+
+
+def _failing(plan: EpochPlan, outcomes: dict[str, Outcome], before: Manifest, trouble: dict[str, str]) -> dict[str, Failure]:
+    """What views fail with, until they succeed."""
+    failing = {v: f for v, f in before.failing.items() if v not in {o.view for o in outcomes.values()}}
+    for outcome in outcomes.values():
+        if outcome.error and outcome.code != "upstream_failed":
+            known = before.failing.get(outcome.view)
+            if outcome.strategy == INCREMENTAL:  # the full refresh was left out, since it had failed likewise
+                failing[outcome.view] = Failure(plan.epoch, outcome.error, known.full if known is not None else "")
+            else:
+                failing[outcome.view] = Failure(plan.epoch, outcome.first_error, outcome.error)
+        elif outcome.unit in trouble:
+            failing.setdefault(outcome.view, Failure(plan.epoch, trouble[outcome.unit]))
+    return failing
 
 
 def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitState | None) -> UnitState:
     state = outcome.state
     assert state is not None
     path = context.layout.table(outcome.unit, state.public)
-    app = context.app(outcome.unit, "table")
+    app, stamp = context.app(outcome.unit, "table"), outcome.stamp or epoch
     if not state.arranged:
         if outcome.publish != "merge" or before is None:
             return state
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
-        gained = pc.sum(native.read(trace, [WEIGHT], f"{EPOCH} = {epoch}")[WEIGHT]).as_py() or 0
+        gained = pc.sum(native.read(trace, [WEIGHT], f"{EPOCH} = {stamp}")[WEIGHT]).as_py() or 0
         return replace(state, rows=before.rows + gained)
     if outcome.publish == "none":
         return replace(state, version=before.version, rows=before.rows) if before is not None else state
     if outcome.publish == "replace":
         _replace(context, path, outcome, epoch, app)
+        expected = state.rows
     else:
+        assert before is not None
+        _unchanged_since(context, path, before)
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
         schema = native.arrow_schema(state.schema)
-        batch = native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}")
-        native.merge(path, batch, state.key, app, epoch)
+        batch = native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {stamp}")
+        native.merge(path, batch, state.key, app, epoch, _note(state))
+        expected = before.rows + (pc.sum(batch[WEIGHT]).as_py() or 0)
     published = native.table(path)
-    return replace(state, version=published.version(), rows=native.rows(published))
+    rows = native.rows(published)
+    if rows != expected:
+        raise StateError(f"The table {path} holds {rows:,} rows after epoch {epoch}, expected were {expected:,}.", "It is built anew by the next refresh.")
+    return replace(state, version=published.version(), rows=rows)
+
+
+def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
+    """Raises StateError where somebody else changed a published table's rows since it was planned to merge into it."""
+    head = before.heads.get(TABLE)
+    found = since(path, head, context.log.identity) if head is not None else None
+    if found is not None and found.foreign:
+        raise StateError(f"The published table {path} was changed meanwhile: {found.foreign}.", "It is built anew by the next refresh.")
 
 
 def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str) -> None:
     """Overwrite the table with the staged rows; a small result by the native lane, a large one by Spark."""
     state = outcome.state
     assert state is not None
-    staging = context.layout.staging(outcome.unit, epoch)
     if native.last_txn(path, app) == epoch:
         return
     if state.rows <= COMPARE_ROWS:
-        rows = native.plain(pads.dataset(staging, format="parquet").to_table())
-        native.overwrite(path, rows.cast(native.arrow_schema(state.schema)), app, epoch, OUTPUT_CONFIGURATION)
+        rows = native.plain(pads.dataset(outcome.staging, format="parquet").to_table())
+        native.overwrite(path, rows.cast(native.arrow_schema(state.schema)), app, epoch, context.retention.output(), _note(state))
         return
-    writer = context.spark().sql(f"SELECT * FROM parquet.{ident(staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    for key, value in OUTPUT_CONFIGURATION.items():
+    writer = context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    for key, value in context.retention.output().items():
         writer = writer.option(key, value)
-    writer.option("txnAppId", app).option("txnVersion", epoch).save(path)
+    writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(path)
+
+
+def _note(state: UnitState) -> dict[str, str]:
+    """The unit's state in the table's own log, from which it can be known again where the epoch log is lost (see `ivm.refresh.repair`)."""
+    return {NOTE: to_json(state)}
 
 
 def _with_upstream_versions(state: UnitState, units: dict[str, UnitState]) -> UnitState:

@@ -1,4 +1,8 @@
-"""What the protocol writes down: plain data, stored as JSON in the epoch log (pure)."""
+"""What the protocol writes down: plain data, stored as JSON in the epoch log.
+
+Invariant: whatever state relies on is named by more than its version (`Cursor.fingerprint`, `Head`), and what counts in
+a trace is listed (`UnitState.batches`): rows that a failed or dead attempt left there are in no list.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,16 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ivm.errors import StateError
+from ivm.lake.log import Head
+
 T = TypeVar("T")
+
+#: The form of these records. A newer one is refused; of an older one, what it lacks has its default.
+FORMAT = 2
+
+#: Closed ranges of epochs, in order.
+Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -24,12 +37,16 @@ class Cursor:
 
 @dataclass(frozen=True)
 class UnitState:
-    """A unit as of a committed epoch: where its state lies and what it has read."""
+    """A unit as of a committed epoch: where its state lies and what it has read.
+
+    A generation is the name (epoch and attempt) of the folder that a full build made for its accumulators
+    (`generation`) and for its output trace (`output_generation`).
+    """
 
     definition: str
     public: bool
-    generation: int
-    output_generation: int
+    generation: str
+    output_generation: str
     since: int
     epoch: int
     version: int | None
@@ -39,20 +56,49 @@ class UnitState:
     cursors: dict[str, Cursor]
     #: Whether its rows are kept as a table; `version` is None if not.
     arranged: bool = True
+    #: The epochs whose batches count in its traces. Empty (a state of an older ivm): all.
+    batches: Ranges = ()
+    #: Its tables as they were left: "table", "output", "accumulators", as far as they are there.
+    heads: dict[str, Head] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A view whose batches of an epoch wait, unpublished. `because` is the view upstream that is held, "" for its own failure."""
+
+    epoch: int
+    reason: str
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a view failed with: incrementally, and in the full refresh that followed ("" where there was none)."""
+
+    epoch: int
+    incremental: str = ""
+    full: str = ""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A committed epoch: the version of every source and the state of every unit, a consistent snapshot."""
+    """A committed epoch: the version of every source and the state of every unit, a consistent snapshot.
+
+    Views that are `held` back or `failing` are in it as they were published last.
+    """
 
     epoch: int = 0
     sources: dict[str, Cursor] = field(default_factory=dict)
     units: dict[str, UnitState] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    failing: dict[str, Failure] = field(default_factory=dict)
+    #: The epoch in which the state was compacted last.
+    compacted: int = 0
 
 
 @dataclass(frozen=True)
 class ViewTask:
-    """What the plan decided for a view: incremental, full or unchanged; apply may still find an empty delta."""
+    """What the plan decided for a view: incremental, full, unchanged, or failed (with the reason); apply may still find an empty delta."""
 
     strategy: str
     code: str
@@ -62,17 +108,28 @@ class ViewTask:
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """A frozen epoch: the versions to read up to and a task for each view, in dependency order."""
+    """A frozen epoch: the versions to read up to and a task for each view, in dependency order.
+
+    `adopted` are published tables that others maintained (rows moved between files) since the last epoch: their heads now.
+    """
 
     epoch: int
     sources: dict[str, Cursor]
     tasks: dict[str, ViewTask]
     note: str = ""
+    adopted: dict[str, Head] = field(default_factory=dict)
+    #: Views that can't be planned, and why.
+    broken: dict[str, str] = field(default_factory=dict)
+    #: What may go wrong soon: a source that forgets faster than a view reads it, a table that was damaged.
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What apply did for a unit. `publish` is none, merge (the trace's batch) or replace (the staged rows)."""
+    """What apply did for a unit. `publish` is none, merge (the trace's batch) or replace (the rows in `staging`).
+
+    `error` says why there is no result; `first_error` what an incremental try failed with before the full refresh that came instead.
+    """
 
     unit: str
     view: str
@@ -89,16 +146,50 @@ class Outcome:
     cost_full: int = 0
     error: str = ""
     warning: str = ""
+    staging: str = ""
+    first_error: str = ""
+    #: The epoch that its batch is stamped with, where it is published in a later one; 0 for its own.
+    stamp: int = 0
 
 
 def to_json(record: Any) -> str:
     """A record as JSON text."""
-    return json.dumps(dataclasses.asdict(record), sort_keys=True)
+    return json.dumps({**dataclasses.asdict(record), "format": FORMAT}, sort_keys=True)
 
 
 def from_json(kind: type[T], text: str) -> T:
-    """The record of a kind from its JSON text."""
-    return typing.cast(T, _decode(kind, json.loads(text)))
+    """The record of a kind from its JSON text. Raises StateError for one of a newer ivm, and for one that is damaged."""
+    try:
+        value = json.loads(text)
+        if value.get("format", 1) > FORMAT:
+            raise StateError(f"This state was written by a newer ivm (format {value['format']}, this one knows {FORMAT}).", "Upgrade ivm.")
+        return typing.cast(T, _decode(kind, value))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StateError(f"A stored {kind.__name__} can't be read ({error}).", "Run `ivm repair`.") from error
+
+
+def within(ranges: Ranges, column: str) -> str:
+    """The SQL condition that a column's epoch is in one of the ranges; none at all means any.
+
+    >>> within(((1, 3), (5, 5)), "e")
+    '(e BETWEEN 1 AND 3 OR e BETWEEN 5 AND 5)'
+    """
+    return "(" + " OR ".join(f"{column} BETWEEN {int(a)} AND {int(b)}" for a, b in ranges) + ")" if ranges else "true"
+
+
+def with_epoch(ranges: Ranges, epoch: int, follows: int) -> Ranges:
+    """The ranges with one more epoch, whose committed predecessor is `follows`.
+
+    >>> with_epoch(((1, 3),), 4, 3), with_epoch(((1, 2),), 4, 3)
+    (((1, 4),), ((1, 2), (4, 4)))
+    """
+    if not ranges:
+        return ((0, epoch),)
+    if any(a <= epoch <= b for a, b in ranges):
+        return ranges
+    if ranges and ranges[-1][1] == follows == epoch - 1:
+        return (*ranges[:-1], (ranges[-1][0], epoch))
+    return tuple(sorted({*ranges, (epoch, epoch)}))
 
 
 @functools.cache

@@ -7,21 +7,48 @@ Invariant: whatever step a process dies in, calling the steps again from `plan` 
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
-from ivm.errors import GateError, StateError
+from ivm.errors import IvmError, StateError
 from ivm.refresh.apply import Apply
+from ivm.refresh.compact import compact
 from ivm.refresh.context import Context
-from ivm.refresh.plan import INCREMENTAL, UNCHANGED, plan_epoch, quarantine_note, write_plan
-from ivm.refresh.publish import publish_epoch
-from ivm.refresh.records import EpochPlan, Manifest, Outcome
+from ivm.refresh.integrity import referenced
+from ivm.refresh.plan import INCREMENTAL, UNCHANGED, plan_epoch, write_plan
+from ivm.refresh.publish import held_back, publish_epoch
+from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome
+from ivm.session import error_text
 from ivm.trace.store import drop_epoch
 
-#: Judges an epoch's outcomes before publishing; returns the failed expectations in words.
-Gate = Callable[[Context, EpochPlan, dict[str, Outcome]], list[str]]
+_log = logging.getLogger(__name__)
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Epochs that stay apart in the traces when a refresh compacts by itself.
+KEPT_APART = 10
+#: Judges an epoch's outcomes before publishing; returns the failed expectations in words, by view.
+Gate = Callable[[Context, EpochPlan, dict[str, Outcome]], dict[str, list[str]]]
+
+
+def _step(function: F) -> F:
+    """A step that stops for a reason outside of any view (a full disk, a store that doesn't answer) says so in one sentence."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except IvmError:
+            raise
+        except Exception as error:
+            name = function.__name__.removeprefix("step_")
+            text = error_text(error) or type(error).__name__
+            raise StateError(f"The step {name!r} stopped: {text}.", "Nothing is lost; run it again when the cause is mended.") from error
+
+    return run  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -53,33 +80,34 @@ class Report:
         return not any(v.error for v in self.views.values())
 
 
+@_step
 def step_plan(context: Context, views: Iterable[str] | None = None, rebuild: frozenset[str] = frozenset()) -> EpochPlan | None:
     """Find the open epoch or plan the next; None where nothing changed.
 
-    A quarantined epoch, or one planned for views that have changed since, is abandoned first: its batches are
-    dropped and its number is not used again. An epoch whose publishing had begun is finished as it was.
+    An epoch that was checked is published as it was. One that was planned for views that have changed since is abandoned:
+    its batches are dropped and its number is not used again. Leftovers of dead attempts are removed.
     """
-    note = ""
     open_epoch = context.log.open_epoch()
     if open_epoch is not None:
         plan = context.log.plan(open_epoch)
-        if context.log.has(open_epoch, "publishing"):
-            return plan
-        note = quarantine_note(context, open_epoch)
-        if not note and not rebuild and _still_valid(context, plan):
+        if context.log.has(open_epoch, "checked") or (not rebuild and _still_valid(context, plan)):
             return plan
         abandon(context, plan)
-    fresh = plan_epoch(context, views, rebuild, note)
+    context.layout.sweep(set(referenced(context, context.log.manifest())))
+    fresh = plan_epoch(context, views, rebuild)
     if fresh is not None:
         write_plan(context, fresh)
     return fresh
 
 
 def _still_valid(context: Context, plan: EpochPlan) -> bool:
-    compiled = context.compile(context.snapshots())
-    if any(t.code == "backfill" and t.strategy == INCREMENTAL for t in plan.tasks.values()):
-        return False  # a slice is rebuilt in one go or not at all
-    return all(name in compiled and compiled[name].definition == task.definition for name, task in plan.tasks.items())
+    compiled = context.compile(*context.survey())
+    return not in_one_go(plan) and all(name in compiled and compiled[name].definition == task.definition for name, task in plan.tasks.items())
+
+
+def in_one_go(plan: EpochPlan) -> bool:
+    """Whether an epoch is finished in one go or not at all: a slice that is rebuilt, batches that are released."""
+    return any(t.code == "released" or (t.code == "backfill" and t.strategy == INCREMENTAL) for t in plan.tasks.values())
 
 
 def abandon(context: Context, plan: EpochPlan) -> None:
@@ -88,51 +116,92 @@ def abandon(context: Context, plan: EpochPlan) -> None:
     # A batch may have been appended before its outcome was recorded: look into every trace it can be in.
     states = [(u, s) for u, s in context.log.manifest().units.items()] + [(o.unit, o.state) for o in outcomes.values() if o.state is not None]
     for unit, state in states:
-        drop_epoch(context.layout.output_trace(unit, state.output_generation), plan.epoch)
-        drop_epoch(context.layout.accumulator_trace(unit, state.generation), plan.epoch)
-    for unit in outcomes:
-        context.layout.drop(context.layout.staging(unit, plan.epoch))
-    context.layout.drop(context.layout.scratch(plan.epoch))
+        drop_epoch(context.layout.output_trace(unit, state.output_generation), plan.epoch, context.log.identity)
+        drop_epoch(context.layout.accumulator_trace(unit, state.generation), plan.epoch, context.log.identity)
     context.log.record(plan.epoch, "abandoned")
 
 
+def drop_held(context: Context, plan: EpochPlan) -> None:
+    """Drop the batches that were held back of views that the epoch plans anew."""
+    for view, held in context.log.manifest().held.items():
+        if view in plan.tasks and held.epoch != plan.epoch:
+            drop_batches(context, held.epoch, [view])
+
+
+def drop_batches(context: Context, epoch: int, views: Collection[str]) -> None:
+    """Drop what an epoch wrote for some views and did not publish."""
+    for outcome in context.log.outcomes(epoch).values():
+        if outcome.view in views and outcome.state is not None:
+            stamp, owner = outcome.stamp or epoch, context.log.identity
+            drop_epoch(context.layout.output_trace(outcome.unit, outcome.state.output_generation), stamp, owner)
+            drop_epoch(context.layout.accumulator_trace(outcome.unit, outcome.state.generation), stamp, owner)
+            context.layout.drop(outcome.staging) if outcome.staging else None
+
+
+@_step
 def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
-    """Compute the epoch's batches. Where publishing had begun, only tell what was computed."""
-    if context.log.has(plan.epoch, "publishing"):
+    """Compute the epoch's batches. Where it was checked already, only tell what was computed."""
+    if context.log.has(plan.epoch, "checked"):
         return context.log.outcomes(plan.epoch)
-    if not context.compiled:
-        context.compile(context.snapshots())
+    _compiled(context)
+    drop_held(context, plan)
     return Apply(context, plan).run()
 
 
-def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], gate: Gate) -> None:
-    """Run the expectations. Raises GateError and quarantines the epoch where one fails."""
-    if context.log.has(plan.epoch, "publishing") or context.log.has(plan.epoch, "checked"):
-        return
-    failures = gate(context, plan, outcomes)
-    if failures:
-        reason = "; ".join(failures)
-        context.log.record(plan.epoch, "quarantined", detail=json.dumps({"reason": reason}))
-        raise GateError(
-            f"Epoch {plan.epoch} is quarantined, nothing was published: {reason}.", "See `ivm check`; correct the source or the expectation and refresh again."
-        )
-    context.log.record(plan.epoch, "checked")
+def _compiled(context: Context) -> None:
+    if not context.compiled:
+        context.compile(*context.survey())
 
 
+@_step
+def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], gate: Gate) -> dict[str, Held]:
+    """Run the expectations; returns the views that are held back: those where one fails, and those that read them."""
+    if context.log.has(plan.epoch, "checked"):
+        return held_back(context, plan.epoch)
+    _compiled(context)
+    failures = {view.lower(): texts for view, texts in gate(context, plan, outcomes).items() if texts}
+    held: dict[str, Held] = {}
+    for view, compiled in context.compiled.items():
+        upstream = next((r for r in compiled.program.relations if r in held), "")
+        if view in failures:
+            held[view] = Held(plan.epoch, "; ".join(failures[view]))
+        elif upstream and any(o.view == view for o in outcomes.values()):
+            held[view] = Held(plan.epoch, f"{context.views[upstream].name} is held back, which it reads", upstream)
+    context.log.record(plan.epoch, "checked", detail=json.dumps({"held": {v: asdict(h) for v, h in held.items()}}))
+    return held
+
+
+@_step
 def step_publish(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> Manifest:
     """Merge the batches into the outputs and commit the epoch."""
     return publish_epoch(context, plan, outcomes)
 
 
+def step_compact(context: Context) -> None:
+    """Compact where it is due (see `Retention`). Its failure is logged: the epoch is committed, and compaction is tried again after the next one."""
+    every, manifest = context.retention.compact_every, context.log.manifest()
+    if not every or manifest.epoch - manifest.compacted < every:
+        return
+    try:
+        _compiled(context)
+        compact(context, KEPT_APART)
+    except Exception as error:  # noqa: BLE001 - what was published stays published
+        _log.warning("compaction after epoch %s failed: %s", manifest.epoch, error_text(error) or type(error).__name__)
+
+
 def view_reports(context: Context, plan: EpochPlan | None, outcomes: dict[str, Outcome], names: Iterable[str]) -> dict[str, ViewReport]:
-    """One report a view; a view of several units adds their times, and takes rows out from its last."""
+    """One report a view; a view of several units adds their times, and takes rows out from its last.
+
+    The `error` of a view that is not as new as its sources says why: it failed, it is held back, it can't be compiled.
+    """
     reports = {}
     for name in names:
         shown = context.views[name].name if name in context.views else name
         mine = [o for o in outcomes.values() if o.view == name]
         task = plan.tasks.get(name) if plan else None
+        error = _unpublished(context, plan, name)
         if not mine:
-            reports[shown] = ViewReport(shown, UNCHANGED, task.reason if task else "nothing that the view reads has changed")
+            reports[shown] = ViewReport(shown, UNCHANGED, task.reason if task else "nothing that the view reads has changed", error=error)
             continue
         failed = next((o for o in mine if o.error), None)
         top = next((o for o in mine if o.unit == name), mine[-1])
@@ -144,10 +213,25 @@ def view_reports(context: Context, plan: EpochPlan | None, outcomes: dict[str, O
             sum(o.rows_in for o in mine),
             top.rows_out,
             round(sum(o.seconds for o in mine), 3),
-            failed.error if failed else "",
+            failed.error if failed else error,
             "; ".join(o.warning for o in mine if o.warning),
         )
     return reports
+
+
+def _unpublished(context: Context, plan: EpochPlan | None, view: str) -> str:
+    """Why a view was not published in an epoch (or, without one, can't be planned); "" if it was."""
+    if view in context.broken or (plan is not None and view in plan.broken):
+        return context.broken.get(view) or (plan.broken[view] if plan is not None else "")
+    if plan is None or not context.log.has(plan.epoch, "checked"):
+        return ""
+    manifest = context.log.manifest()
+    held, failure = held_back(context, plan.epoch).get(view), manifest.failing.get(view)
+    if held is not None:
+        return f"held back in epoch {held.epoch}: {held.reason}"
+    if manifest.epoch == plan.epoch and failure is not None and failure.epoch == plan.epoch:
+        return failure.full or failure.incremental
+    return ""
 
 
 def committed_or_raise(context: Context, view: str) -> Any:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ivm.refresh.arrange import statuses
 from ivm.refresh.context import Context
+from ivm.refresh.publish import held_back
+from ivm.refresh.records import Manifest
+
+
+def _trouble(manifest: Manifest, view: str) -> str:
+    """Why a view is behind; "" if it isn't for a reason of its own."""
+    if view in manifest.held:
+        return f"held back in epoch {manifest.held[view].epoch}: {manifest.held[view].reason}"
+    failure = manifest.failing.get(view)
+    return f"failing since epoch {failure.epoch}: {failure.full or failure.incremental}" if failure is not None else ""
 
 
 def status(context: Context) -> dict[str, Any]:
@@ -19,8 +28,8 @@ def status(context: Context) -> dict[str, Any]:
         entry = epochs.setdefault(event.epoch, {"epoch": event.epoch, "status": "", "at": "", "reason": ""})
         if event.status != "applied":
             entry |= {"status": event.status, "at": event.at.isoformat(timespec="seconds")}
-        if event.status == "quarantined":
-            entry["reason"] = json.loads(event.detail)["reason"]
+        if event.status == "checked":
+            entry["reason"] = "; ".join(f"{v} is held back: {h.reason}" for v, h in held_back(context, event.epoch).items())
     views = {}
     for name, view in context.views.items():
         state = manifest.units.get(name)
@@ -32,6 +41,7 @@ def status(context: Context) -> dict[str, Any]:
             "epoch": state.epoch if state else None,
             "strategy": outcome.strategy if outcome else None,
             "reason": outcome.reason if outcome else "not refreshed yet",
+            "error": _trouble(manifest, name),
             "table": context.layout.table(name, True),
         }
     return {

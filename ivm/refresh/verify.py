@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ivm.errors import StateError
 from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import WEIGHT, Column
@@ -54,16 +55,23 @@ SAMPLED_ROWS = 10_000
 
 
 def verify_view(context: Context, view: str, recomputed: str | None = None) -> Verification:
-    """Compare; `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute).
+    """Compare what readers see; `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute).
 
-    Raises StateError where the view was never refreshed.
+    The table's newest version is compared, whoever made it; the last committed one while an epoch is being published.
+    Raises StateError where the view was never refreshed, or its table is gone.
     """
     state = committed_or_raise(context, view)
+    path = context.layout.table(view, True)
+    if not native.exists(path):
+        raise StateError(f"The table of view {view!r} is gone from {path}.", f"The next refresh builds it anew; `ivm repair {view}` does it now.")
+    open_epoch = context.log.open_epoch()
+    publishing = open_epoch is not None and context.log.has(open_epoch, "checked")
+    version = state.version if publishing else native.table(path).version()
     columns = context.compiled[view].program.columns
     names = [c.name for c in columns]
     comparable = ", ".join(f"{_comparable(c)} AS {ident(c.name)}" for c in columns)
     fresh = recomputed or recompute_sql(context, view, context.log.manifest())
-    published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(view, True), state.version)}"
+    published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, version)}"
     rows = f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\nUNION ALL\n{published}"
     differing = context.spark().sql(consolidated(rows, [Column(n, "") for n in names])).limit(SAMPLED_ROWS).toArrow().to_pylist()
     weights = [row.pop(WEIGHT) for row in differing]
@@ -80,9 +88,9 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     )
 
 
-def cursor_of(view: str, relation: str, manifest: Manifest) -> Cursor:
+def cursor_of(context: Context, view: str, relation: str, manifest: Manifest) -> Cursor:
     """How far a view had read a relation at an epoch."""
-    cursors = {r: c for n, s in manifest.units.items() if n == view or n.startswith(f"{view}__") for r, c in s.cursors.items()}
+    cursors = {r: c for n in context.compiled[view].unit_names if n in manifest.units for r, c in manifest.units[n].cursors.items()}
     # A relation that is named but not needed (in a WITH that nothing reads) has no cursor: any version will do.
     return cursors.get(relation) or manifest.sources.get(relation) or Cursor(manifest.units[relation].version, epoch=manifest.units[relation].epoch)
 
@@ -91,7 +99,7 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
     """The view's own text over the versions that the view has read, or over what is `given` for its relations (FROM items)."""
     replacement = dict(given or {})
     for relation in () if given else context.compiled[view].program.relations:
-        cursor = cursor_of(view, relation, manifest)
+        cursor = cursor_of(context, view, relation, manifest)
         if relation in context.sources:
             replacement[relation] = f"(SELECT * FROM {table_ref(native.local_path(context.sources[relation].location), cursor.version)})"
         elif cursor.epoch == manifest.units[relation].epoch:
@@ -104,7 +112,7 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
     # Spark alone may choose another of several results: the recompute chooses by the program's rules.
     for unit in (u for u in program.units if u.name != companion_name(view)):
         if unit.fixpoint:
-            rows = compute(context.spark(), unit, lambda leaf: replacement[leaf.relation], context.layout.scratch(manifest.epoch) / "verify")
+            rows = compute(context.spark(), unit, lambda leaf: replacement[leaf.relation], context.layout.scratch(manifest.epoch, "verify"))
         else:
             rows = unit_sql(unit, lambda leaf: replacement[leaf.relation])
         replacement[unit.name] = f"({rows})"

@@ -58,6 +58,11 @@ class Compiled:
     def incremental(self) -> bool:
         return self.program.incremental
 
+    @property
+    def unit_names(self) -> tuple[str, ...]:
+        """Its units in order; a view without a program is one of its own name."""
+        return tuple(u.name for u in self.program.units) or (self.program.view,)
+
 
 def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> list[View]:
     """Views before those that read them, all or those that `roots` need. Raises ViewError for a cycle, naming its members."""

@@ -1,0 +1,150 @@
+"""The log of a Delta table, file by file: who committed what, and whether it is still the history that was read.
+
+    fingerprint(v) = hash of the bytes of commit v
+
+Invariant: a table whose commit v has the fingerprint that was kept is the table that was read, and what it held at
+v is what it held then; a version number alone says neither (backups are restored, folders are replaced).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltalake import CommitProperties
+
+from ivm.errors import StateError
+from ivm.lake import native
+
+#: The key of commitInfo under which our own maintenance says whose it is.
+TAG = "ivm"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A table of ours as a committed epoch left it: its id, newest version and that commit's fingerprint."""
+
+    table_id: str
+    version: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Since:
+    """What came after a head: `version` is the newest one; `foreign` says what others changed, `own` whether we did."""
+
+    version: int
+    foreign: str = ""
+    own: bool = False
+
+
+def tagged(owner: str) -> CommitProperties:
+    """For commits that carry no application transaction: whose they are."""
+    return CommitProperties(custom_metadata={TAG: owner})
+
+
+def commit_file(path: str, version: int) -> Path:
+    """Where a version's commit lies, if it was not cleaned up yet."""
+    return Path(native.local_path(path)) / "_delta_log" / f"{version:020d}.json"
+
+
+def fingerprint(path: str, version: int) -> str:
+    """A hash of a version's commit; "" where its file is gone."""
+    file = commit_file(path, version)
+    try:
+        stat = file.stat()
+    except OSError:
+        return ""
+    return _fingerprint(str(file), stat.st_mtime_ns, stat.st_size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _fingerprint(file: str, modified: int, size: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+
+
+def head_of(path: str) -> Head:
+    """A table's head as it is now. Raises what delta-rs raises where there is no table."""
+    delta = native.table(path)
+    version = delta.version()
+    return Head(str(delta.metadata().id), version, fingerprint(path, version))
+
+
+def own_head(path: str, owner: str) -> Head:
+    """A table's head, where the last commit that changed rows is the owner's. Raises StateError where somebody else's is."""
+    head = head_of(path)
+    for version in range(head.version, -1, -1):
+        file = commit_file(path, version)
+        if not file.exists():
+            break
+        actions = tuple(read_actions(file))
+        if is_own(actions, owner):
+            break
+        if what := foreign_change(actions):
+            raise StateError(f"The table {path} was changed by somebody else meanwhile: {what} at version {version}.", "It is built anew by the next refresh.")
+    return head
+
+
+def since(path: str, head: Head, owner: str) -> Since:
+    """What was committed to a table after a head; `owner` is the identity that our own commits carry.
+
+    Commits that only move rows between files, or only set properties, are maintenance, whoever made them.
+    """
+    known = fingerprint(path, head.version)
+    if known and known != head.fingerprint:
+        return Since(head.version, f"version {head.version} is another commit than the one that was made there")
+    if not known:
+        try:
+            now = native.table(path)
+        except Exception:  # noqa: BLE001 - whatever keeps it from being opened, it is not there for us
+            return Since(head.version, "its log is gone or can't be read")
+        if str(now.metadata().id) != head.table_id:
+            return Since(head.version, "another table lies in its place")
+        if now.version() < head.version:
+            return Since(now.version(), f"it went back from version {head.version} to {now.version()}")
+    version, own = head.version, False
+    while (file := commit_file(path, version + 1)).exists():
+        version += 1
+        actions = tuple(read_actions(file))
+        if is_own(actions, owner):
+            own = own or _changes_rows(actions)
+        elif what := foreign_change(actions):
+            return Since(version, f"{what} at version {version} was not ours", own)
+    return Since(version, "", own)
+
+
+def read_actions(file: Path) -> Iterable[Mapping[str, Any]]:
+    """The actions of a commit file, in order."""
+    return (json.loads(line) for line in file.read_text().splitlines() if line.strip())
+
+
+def is_own(actions: Iterable[Mapping[str, Any]], owner: str) -> bool:
+    """Whether a commit was made under an application transaction of the owner's, or carries its tag."""
+    for action in actions:
+        if (action.get("commitInfo") or {}).get(TAG) == owner:
+            return True
+        if f"/{owner}/" in (action.get("txn") or {}).get("appId", ""):
+            return True
+    return False
+
+
+def _changes_rows(actions: Iterable[Mapping[str, Any]]) -> bool:
+    return any((a.get(kind) or {}).get("dataChange", False) for a in actions for kind in ("add", "remove"))
+
+
+def foreign_change(actions: Iterable[Mapping[str, Any]]) -> str:
+    """The operation by which a commit changed rows or columns; "" for maintenance."""
+    actions = tuple(actions)
+    operation = next((a["commitInfo"].get("operation", "") for a in actions if "commitInfo" in a), "") or "a commit"
+    if _changes_rows(actions):
+        return str(operation)
+    # Only what is done by these leaves the columns as they are; any other change of metadata is taken for one of columns.
+    harmless = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY", "UPGRADE PROTOCOL", "ADD FEATURE", "CHANGE COLUMN COMMENT")
+    if any("metaData" in a for a in actions) and operation not in harmless:
+        return str(operation)
+    return ""

@@ -1,0 +1,89 @@
+"""Whether the tables of the last committed epoch are still what it left: published tables, traces, accumulators.
+
+    sound(table)   its commit at the manifest's version is the one that was made there, and what came after it is maintenance
+    sound(trace)   likewise, or ours: rows of attempts that don't count are in no list
+
+Maintenance of a published table by others (OPTIMIZE, VACUUM, properties) is adopted: its newest version holds the same
+rows, and older files may be gone. Anything else is damage, which is mended by a rebuild of that unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ivm.lake.log import Head, fingerprint, since
+from ivm.refresh.context import Context
+from ivm.refresh.records import EpochPlan, Manifest, UnitState
+
+TABLE, OUTPUT, ACCUMULATORS = "table", "output", "accumulators"
+
+
+@dataclass(frozen=True)
+class Integrity:
+    """`damaged`: by unit, what is wrong; `adopted`: by unit, the head of a table that others maintained."""
+
+    damaged: dict[str, str] = field(default_factory=dict)
+    adopted: dict[str, Head] = field(default_factory=dict)
+
+
+def paths(context: Context, unit: str, state: UnitState) -> dict[str, str]:
+    """Where a unit's tables lie, those that it has or may have."""
+    layout = context.layout
+    found = {OUTPUT: layout.output_trace(unit, state.output_generation), ACCUMULATORS: layout.accumulator_trace(unit, state.generation)}
+    return {TABLE: layout.table(unit, state.public), **found} if state.arranged else found
+
+
+def inspect_tables(context: Context, manifest: Manifest) -> Integrity:
+    """Compare every table with the manifest; a few file look-ups each."""
+    damaged: dict[str, str] = {}
+    adopted: dict[str, Head] = {}
+    owner = context.log.identity if manifest.units else ""
+    for unit, state in manifest.units.items():
+        lie = paths(context, unit, state)
+        for what, head in state.heads.items():
+            found = since(lie[what], head, owner)
+            if found.foreign:
+                damaged[unit] = f"{_NAMES[what]} {lie[what]}: {found.foreign}"
+            elif what == TABLE and found.own:
+                damaged[unit] = f"{_NAMES[what]} {lie[what]} holds what an epoch published that was never committed"
+            elif what == TABLE and found.version != head.version:
+                adopted[unit] = replace(head, version=found.version, fingerprint=fingerprint(lie[what], found.version))
+    return Integrity(damaged, adopted)
+
+
+_NAMES = {TABLE: "the published table", OUTPUT: "the output trace", ACCUMULATORS: "the accumulators"}
+
+
+def adopt(manifest: Manifest, adopted: dict[str, Head]) -> Manifest:
+    """The manifest with the tables that others maintained at their newest version."""
+    units = {u: replace(manifest.units[u], version=h.version, heads={**manifest.units[u].heads, TABLE: h}) for u, h in adopted.items() if u in manifest.units}
+    return replace(manifest, units=manifest.units | units)
+
+
+def readable(context: Context, view: str) -> int | None:
+    """The version of a published table to read: that of the last epoch, or the newest where others only moved its rows between files since."""
+    state = context.log.manifest().units[view]
+    head = state.heads.get(TABLE)
+    if head is None:
+        return state.version
+    found = since(context.layout.table(view, state.public), head, context.log.identity)
+    return state.version if found.foreign or found.own else found.version
+
+
+def base(context: Context, plan: EpochPlan) -> Manifest:
+    """The committed manifest that an epoch starts from."""
+    return adopt(context.log.manifest(), plan.adopted)
+
+
+def referenced(context: Context, manifest: Manifest) -> Iterator[str]:
+    """Every folder of state that the manifest, the open epoch or an epoch that is held back refers to."""
+    for unit, state in manifest.units.items():
+        yield from paths(context, unit, state).values()
+    epochs = {h.epoch for h in manifest.held.values()} | ({e} if (e := context.log.open_epoch()) is not None else set())
+    for epoch in epochs:
+        for outcome in context.log.outcomes(epoch).values():
+            if outcome.state is not None:
+                yield from paths(context, outcome.unit, outcome.state).values()
+            if outcome.staging:
+                yield outcome.staging
