@@ -99,7 +99,7 @@ class Datasets:
         self._scanned: frozenset[str] = frozenset()
         self._registered: dict[str, str] = {}
         self._lock = threading.Lock()
-        self.rows_read = 0
+        self._rows_read: dict[str, int] = {}
         scratch.mkdir(parents=True, exist_ok=True)
 
     def load(self, requests: Requests) -> None:
@@ -110,6 +110,10 @@ class Datasets:
         for relation, level in sorted(requests.matches, key=lambda s: (s[1], s[0])):
             if relation not in self._whole:
                 self._load_slice(relation, level, requests.matches[relation, level])
+
+    def rows_read(self, relations: Iterable[str]) -> int:
+        """How many rows of these relations were read into slices, once for all units that share them."""
+        return sum(self._rows_read.get(r, 0) for r in set(relations))
 
     def rows(self, relations: Iterable[str]) -> int | None:
         """How many rows of these relations statements will read, once all is loaded; None where that isn't known."""
@@ -138,7 +142,7 @@ class Datasets:
         if source.native and source.rows is not None and source.rows <= NATIVE_WHOLE_ROWS:
             self._slices[relation] = native.read(native.table(source.path, source.version), [c.name for c in source.columns]).cast(source.schema)
             self._whole.add(relation)
-            self.rows_read += self._slices[relation].num_rows
+            self._rows_read[relation] = self._slices[relation].num_rows
 
     def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
         """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
@@ -175,7 +179,7 @@ class Datasets:
             rows = rows.filter(pc.invert(earlier.of(rows)))
         self._matched.setdefault(relation, []).extend(merged)
         self._slices[relation] = pa.concat_tables([found, rows.cast(source.schema)])
-        self.rows_read += rows.num_rows
+        self._rows_read[relation] = self._rows_read.get(relation, 0) + rows.num_rows
 
     def _slice_by_spark(self, source: Input, level: int, columns: Sequence[str], merged: Sequence[Wanted]) -> pa.Table:
         spark = self._spark()

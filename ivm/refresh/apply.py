@@ -325,7 +325,7 @@ class Apply:
         rows_in = sum(d.num_rows for r in unit.reads if (d := self._delta(r, job.state.cursors[r])) is not None)
         return Outcome(
             unit.name, job.view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", state,
-            rows_in=rows_in, rows_read=datasets.rows_read, rows_out=batch.num_rows, seconds=time.perf_counter() - started,
+            rows_in=rows_in, rows_read=datasets.rows_read((*unit.reads, unit.name)), rows_out=batch.num_rows, seconds=time.perf_counter() - started,
             cost_incremental=job.choice.cost_incremental, cost_full=job.choice.cost_full,
         )  # fmt: skip
 

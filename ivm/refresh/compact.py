@@ -52,7 +52,7 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     units = {u.name: u for c in context.compiled.values() for u in c.program.units}
     done, rewritten = [], set()
     held = tuple(h.epoch for h in manifest.held.values())
-    frontiers = {name: _frontier(manifest, name, keep_epochs) for name in manifest.units}
+    frontiers = {name: _frontier(context, manifest, name, keep_epochs) for name in manifest.units}
     changed = {n: replace(s, since=frontiers[n]) for n, s in manifest.units.items() if frontiers[n] > s.since and not _by_day(s)}
     if changed:
         manifest = _commit(context, manifest, changed)
@@ -113,9 +113,13 @@ def _commit(context: Context, manifest: Manifest, changed: dict[str, UnitState],
     return after
 
 
-def _frontier(manifest: Manifest, unit: str, keep_epochs: int) -> int:
-    """The newest epoch that all readers downstream have passed, and at least `keep_epochs` back."""
-    readers = [s.cursors[unit].epoch for s in manifest.units.values() if unit in s.cursors]
+def _frontier(context: Context, manifest: Manifest, unit: str, keep_epochs: int) -> int:
+    """The newest epoch that all readers downstream have passed, and at least `keep_epochs` back.
+
+    A view that isn't declared any more holds nothing back: should it return, it is built anew, since it stands before `since`.
+    """
+    declared = {n for c in context.compiled.values() for n in c.unit_names} | set(context.views)
+    readers = [s.cursors[unit].epoch for n, s in manifest.units.items() if unit in s.cursors and (n in declared or n.split("__")[0] in context.broken)]
     return max(0, min([manifest.epoch - keep_epochs, *readers]))
 
 

@@ -224,7 +224,7 @@ class Fixpoint:
             return branch_sql(term.branch, leaf_sql)
 
         found = self._run("\nUNION ALL\n".join(rows(*p) for p in parts))
-        self.rows_read += datasets.rows_read
+        self.rows_read += datasets.rows_read(inputs)
         datasets.close()
         return found.rename_columns(self.columns).cast(self.inputs[own].schema)
 
@@ -243,7 +243,7 @@ class Fixpoint:
         datasets = self._opened(inputs)
         datasets.load(requests)
         found = self._run("\nUNION ALL\n".join(term_sql(t, t.branch, reached, datasets) for t, reached in walked))
-        self.rows_read += datasets.rows_read
+        self.rows_read += datasets.rows_read(inputs)
         datasets.close()
         return found.rename_columns([*self.columns, WEIGHT])
 
