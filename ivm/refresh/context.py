@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from ivm.errors import ConcurrentRefreshError, IvmError, ViewError
+from ivm.errors import ConcurrentRefreshError, IvmError, StateError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
 from ivm.lake import native
 from ivm.plan.nodes import Relation
@@ -147,9 +147,7 @@ class Context:
             return
         import fcntl
 
-        lock = Path(self.layout.internal) / "lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        with lock.open("a+") as file:
+        with self._lock_file() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -157,3 +155,11 @@ class Context:
                     f"Another refresh of pipeline {self.name!r} is running; it wins, this one did nothing.", "Run it again when the other has ended."
                 ) from error
             yield
+
+    def _lock_file(self) -> IO[str]:
+        lock = Path(self.layout.internal) / "lock"
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            return lock.open("a+")
+        except OSError as error:
+            raise StateError(f"The lock {lock} can't be opened ({error.strerror}).", "Make the root writable for whoever runs the refresh.") from error

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ivm.errors import StateError
 from ivm.refresh.context import Context
+from ivm.refresh.integrity import referenced
 from ivm.refresh.plan import write_plan
 from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome, UnitState, ViewTask, to_json
 from ivm.refresh.run import Report, drop_batches, step_check, step_publish, view_reports
@@ -51,6 +52,7 @@ def discard(context: Context, view: str) -> Report:
     epoch = context.log.next_epoch()
     left = {v: h for v, h in manifest.held.items() if v not in views}
     context.log.record(epoch, "committed", detail=to_json(replace(manifest, epoch=epoch, held=left)))
+    context.layout.sweep(set(referenced(context, context.log.manifest())))
     return Report(epoch, {}, note=f"discarded: {', '.join(context.views[v].name for v in views if v in context.views)}")
 
 

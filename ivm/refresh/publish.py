@@ -23,7 +23,7 @@ from ivm.names import ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.full import COMPARE_ROWS
-from ivm.refresh.integrity import TABLE, base, paths
+from ivm.refresh.integrity import TABLE, base, paths, referenced
 from ivm.refresh.plan import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
 from ivm.session import error_text
@@ -46,8 +46,7 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
         units[outcome.unit] = replace(state, batches=with_epoch(state.batches, plan.epoch, before.epoch))
     manifest = Manifest(plan.epoch, plan.sources, units, _held(plan, before, held), _failing(plan, outcomes, before, trouble), before.compacted)
     context.log.record(plan.epoch, "committed", detail=to_json(manifest))
-    for outcome in done:
-        context.layout.drop(outcome.staging) if outcome.staging else None
+    context.layout.sweep(set(referenced(context, manifest)))
     return manifest
 
 

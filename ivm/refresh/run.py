@@ -135,7 +135,6 @@ def drop_batches(context: Context, epoch: int, views: Collection[str]) -> None:
             stamp, owner = outcome.stamp or epoch, context.log.identity
             drop_epoch(context.layout.output_trace(outcome.unit, outcome.state.output_generation), stamp, owner)
             drop_epoch(context.layout.accumulator_trace(outcome.unit, outcome.state.generation), stamp, owner)
-            context.layout.drop(outcome.staging) if outcome.staging else None
 
 
 @_step
