@@ -107,6 +107,8 @@ def since(path: str, head: Head, owner: str) -> Since:
             return Since(head.version, "another table lies in its place")
         if now.version() < head.version:
             return Since(now.version(), f"it went back from version {head.version} to {now.version()}")
+        if now.version() > head.version and not commit_file(path, head.version + 1).exists():
+            return Since(now.version(), f"what was done after version {head.version} is not in its log any more")
     version, own = head.version, False
     while (file := commit_file(path, version + 1)).exists():
         version += 1

@@ -22,6 +22,7 @@ from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
 from ivm.refresh.arrange import arrangements, compacted, followed
 from ivm.refresh.context import Context
+from ivm.refresh.integrity import TABLE, heads_of, inspect_tables
 from ivm.refresh.records import Manifest, Ranges, UnitState, to_json, with_epoch, within
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
@@ -51,12 +52,15 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
         return []
     units = {u.name: u for c in context.compiled.values() for u in c.program.units}
     done, rewritten = [], set()
+    damaged = inspect_tables(context, manifest).damaged
     held = tuple(h.epoch for h in manifest.held.values())
     frontiers = {name: _frontier(context, manifest, name, keep_epochs) for name in manifest.units}
     changed = {n: replace(s, since=frontiers[n]) for n, s in manifest.units.items() if frontiers[n] > s.since and not _by_day(s)}
     if changed:
         manifest = _commit(context, manifest, changed)
     for i, (name, state) in enumerate(manifest.units.items()):
+        if name in damaged:  # the next refresh builds it anew
+            continue
         unit = units.get(name)
         owner = context.log.identity
         trace = context.layout.output_trace(name, state.output_generation)
@@ -79,10 +83,16 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
             before = _shape(native.table(path))
             compacted(context, asked, followed(context, asked.relation, snapshots, manifest.sources, manifest.units))
             done.append(Compaction(path, *_pairs(before, _shape(native.table(path)))))
-    listed = {n: replace(s, batches=_but(manifest.epoch, held)) for n, s in manifest.units.items() if len(s.batches) > 1 and n in rewritten}
-    _commit(context, manifest, listed, compacted=True)
+    left = {n: replace(s, batches=_but(manifest.epoch, held)) if len(s.batches) > 1 and n in rewritten else s for n, s in manifest.units.items()}
+    _commit(context, manifest, {n: _as_it_is(context, n, s) for n, s in left.items() if n not in damaged}, compacted=True)
     context.log.forget(max(context.retention.epochs, keep_epochs), held, context.layout.archive)
     return done
+
+
+def _as_it_is(context: Context, unit: str, state: UnitState) -> UnitState:
+    """The state with its tables' new heads: the rows are the same."""
+    heads = heads_of(context, unit, state)
+    return replace(state, heads=heads, version=heads[TABLE].version if TABLE in heads else state.version)
 
 
 def _but(upto: int, epochs: Sequence[int]) -> Ranges:

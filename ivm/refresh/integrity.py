@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ivm.lake.log import Head, fingerprint, since
+from ivm.lake import native
+from ivm.lake.log import Head, fingerprint, own_head, since
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Manifest, UnitState
 
@@ -32,6 +33,11 @@ def paths(context: Context, unit: str, state: UnitState) -> dict[str, str]:
     layout = context.layout
     found = {OUTPUT: layout.output_trace(unit, state.output_generation), ACCUMULATORS: layout.accumulator_trace(unit, state.generation)}
     return {TABLE: layout.table(unit, state.public), **found} if state.arranged else found
+
+
+def heads_of(context: Context, unit: str, state: UnitState) -> dict[str, Head]:
+    """A unit's tables as they are now. Raises StateError where somebody else changed one last."""
+    return {what: own_head(path, context.log.identity) for what, path in paths(context, unit, state).items() if native.exists(path)}
 
 
 def inspect_tables(context: Context, manifest: Manifest) -> Integrity:

@@ -18,12 +18,12 @@ import pyarrow.dataset as pads
 
 from ivm.errors import StateError
 from ivm.lake import native
-from ivm.lake.log import Head, own_head, since
+from ivm.lake.log import since
 from ivm.names import ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.full import COMPARE_ROWS
-from ivm.refresh.integrity import TABLE, base, paths, referenced
+from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.plan import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
 from ivm.session import error_text
@@ -67,16 +67,12 @@ def _publish_units(context: Context, epoch: int, good: list[Outcome], before: Ma
             if behind is not None:
                 raise StateError(f"{behind} could not be published, which it reads.")
             state = _publish_unit(context, epoch, outcome, before.units.get(outcome.unit))
-            units[outcome.unit] = replace(state, heads=_heads(context, outcome.unit, state))
+            units[outcome.unit] = replace(state, heads=heads_of(context, outcome.unit, state))
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             trouble[outcome.unit] = f"it could not be published: {error_text(error) or type(error).__name__}"
             _log.warning("view %s, epoch %s: %s", outcome.view, epoch, trouble[outcome.unit])
         context.progress("publish", i + 1, len(good))
     return units, trouble
-
-
-def _heads(context: Context, unit: str, state: UnitState) -> dict[str, Head]:
-    return {what: own_head(path, context.log.identity) for what, path in paths(context, unit, state).items() if native.exists(path)}
 
 
 def _held(plan: EpochPlan, before: Manifest, held: dict[str, Held]) -> dict[str, Held]:

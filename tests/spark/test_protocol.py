@@ -350,6 +350,11 @@ def test_compaction_changes_nothing_that_readers_see(pipe, lake):
     accumulators = next(c for c in done if "accumulators" in c.table)
     assert accumulators.files_before > accumulators.files_after == 1
     assert accumulators.rows_after < accumulators.rows_before
+    epoch = pipe.context.log.manifest().epoch
+    assert pipe.refresh().epoch == epoch, "nothing is to be done after it"
+    for _ in range(3):
+        pipe.compact(keep_epochs=1)
+    assert {v.strategy for v in pipe.refresh().views.values()} == {"unchanged"}
     for view in VIEWS:
         assert pipe.verify(view)
     lake.change("t")
