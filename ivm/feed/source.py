@@ -6,14 +6,14 @@ gap is never an empty delta.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ivm.errors import SourceError
+from ivm.feed.history import FEED, Commits, LogFolder, SparkHistory
 from ivm.lake import native
 from ivm.lake.types import columns_of
 from ivm.names import is_path, literal, table_ref
@@ -21,8 +21,6 @@ from ivm.plan.nodes import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_FEED = "delta.enableChangeDataFeed"
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Source:
 class Snapshot:
     """A source as it is now. `path` is its folder; `native` is empty if delta-rs may read it, else why not.
 
-    `schema` is Delta's own, in JSON.
+    `schema` is Delta's own, in JSON. `fingerprint` identifies the newest commit, whatever its number.
     """
 
     version: int
@@ -52,6 +50,8 @@ class Snapshot:
     path: str
     native: str
     schema: str
+    fingerprint: str
+    commits: Commits = field(repr=False, compare=False)
 
 
 def inspect(source: Source, spark: SparkSession | None, lane: str) -> Snapshot:
@@ -85,7 +85,8 @@ def _inspect_native(source: Source, path: str, lane: str) -> Snapshot:
     columns = columns_of(schema)
     _require_key(source, columns)
     refused = "the Spark lane is set" if lane == "spark" else native.refusal(delta)
-    return Snapshot(delta.version(), str(metadata.id), columns, path, refused, schema)
+    commits = LogFolder(path)
+    return Snapshot(delta.version(), str(metadata.id), columns, path, refused, schema, commits.fingerprint(delta.version()), commits)
 
 
 def _inspect_spark(source: Source, path: str, spark: SparkSession | None) -> Snapshot:
@@ -96,16 +97,18 @@ def _inspect_spark(source: Source, path: str, spark: SparkSession | None) -> Sna
     ref = table_ref(source.location)
     try:
         detail = spark.sql(f"DESCRIBE DETAIL {ref}").first()
-        version = spark.sql(f"DESCRIBE HISTORY {ref} LIMIT 1").first()
+        history = spark.sql(f"DESCRIBE HISTORY {ref} LIMIT 1").first()
         schema = spark.sql(f"SELECT * FROM {ref} LIMIT 0").schema
     except PySparkException as error:
         raise SourceError(f"Source {source.name!r}: {source.location} can't be read as a Delta table.", f"Spark says: {str(error).splitlines()[0]}") from error
     assert detail is not None
-    assert version is not None
+    assert history is not None
     _require_feed(source, detail["properties"] or {})
     columns = tuple(Column(f.name, f.dataType.simpleString()) for f in schema.fields)
     _require_key(source, columns)
-    return Snapshot(int(version["version"]), str(detail["id"]), columns, path, "not a local path", schema.json())
+    commits = SparkHistory(source.location, spark)
+    version = int(history["version"])
+    return Snapshot(version, str(detail["id"]), columns, path, "not a local path", schema.json(), commits.fingerprint(version), commits)
 
 
 def _catalog_location(source: Source, spark: SparkSession | None) -> str:
@@ -125,10 +128,10 @@ def _catalog_location(source: Source, spark: SparkSession | None) -> str:
 
 
 def _require_feed(source: Source, properties: dict[str, Any]) -> None:
-    if str(properties.get(_FEED, "false")).lower() != "true":
+    if str(properties.get(FEED, "false")).lower() != "true":
         raise SourceError(
             f"Source {source.name!r} ({source.location}) has no change data feed.",
-            f"Switch it on with: ALTER TABLE {table_ref(source.location)} SET TBLPROPERTIES ({literal(_FEED)} = 'true')",
+            f"Switch it on with: ALTER TABLE {table_ref(source.location)} SET TBLPROPERTIES ({literal(FEED)} = 'true')",
         )
 
 
@@ -142,25 +145,26 @@ def _require_key(source: Source, columns: tuple[Column, ...]) -> None:
         )
 
 
-def gap(snapshot: Snapshot, version: int, table_id: str) -> str:
-    """Why the feed can't tell what changed since `version` of table `table_id`; empty if it can."""
+def gap(snapshot: Snapshot, version: int, table_id: str, fingerprint: str) -> str:
+    """Why the feed can't tell what changed since a commit of a table that was read; empty if it can.
+
+    An empty `fingerprint` (state of an ivm that kept none) is taken for the right one.
+    """
+    replaced = other_commit(snapshot, version, table_id, fingerprint)
+    if replaced or snapshot.version == version:
+        return replaced
+    if fingerprint and not snapshot.commits.fingerprint(version):
+        return f"the log entry of version {version}, up to which the source was read, is gone: nothing shows that its history is still the same"
+    return snapshot.commits.broken(version + 1, snapshot.version)
+
+
+def other_commit(snapshot: Snapshot, version: int, table_id: str, fingerprint: str) -> str:
+    """Why a commit that was read, or planned to be, is not one of this table's; empty if it is, or if its log entry is gone."""
     if snapshot.table_id != table_id:
         return "the source was replaced by another table"
     if snapshot.version < version:
         return f"the source went back from version {version} to {snapshot.version}"
-    if not native.is_local(snapshot.path):
-        return ""
-    log = Path(snapshot.path) / "_delta_log"
-    for commit in range(version + 1, snapshot.version + 1):
-        file = log / f"{commit:020d}.json"
-        if not file.exists():
-            return f"the log of version {commit} is gone"
-        for line in file.read_text().splitlines():
-            action = json.loads(line)
-            operation = (action.get("commitInfo") or {}).get("operation", "")
-            if operation == "RESTORE":
-                return f"the source was restored at version {commit}"
-            configuration = (action.get("metaData") or {}).get("configuration")
-            if configuration is not None and str(configuration.get(_FEED, "false")).lower() != "true":
-                return f"the change feed was off at version {commit}"
+    found = snapshot.fingerprint if version == snapshot.version else snapshot.commits.fingerprint(version) if fingerprint else ""
+    if fingerprint and found and found != fingerprint:
+        return f"version {version} of the source is not the commit that was read: the table was restored from a copy, or its log was rewritten"
     return ""

@@ -101,11 +101,13 @@ class Followed:
     #: Another origin is another collection.
     origin: str
     time: int
+    #: The fingerprint of a source's commit of that time; "" for a view.
+    mark: str
     schema: pa.Schema
     #: For Spark's SQL.
     table: str
-    #: The weighted rows (these columns) that changed after a time; None where nobody can tell any more, or it is too much.
-    delta: Callable[[int, Sequence[str]], pa.Table | None]
+    #: The weighted rows (these columns) that changed after a time with its mark; None where nobody can tell any more, or it is too much.
+    delta: Callable[[int, str, Sequence[str]], pa.Table | None]
 
 
 def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot], sources: Mapping[str, Cursor], units: Mapping[str, UnitState]) -> Followed:
@@ -116,19 +118,19 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
         schema = native.arrow_schema(state.schema)
         trace = context.layout.output_trace(relation, state.output_generation)
 
-        def published(after: int, columns: Sequence[str]) -> pa.Table | None:
+        def published(after: int, _: str, columns: Sequence[str]) -> pa.Table | None:
             if state.since > after or not native.exists(trace):
                 return None
             return read_batches(trace, columns, after, state.epoch, schema, within(state.batches, EPOCH))
 
-        return Followed(f"{state.definition}/{state.output_generation}", state.epoch, schema, table_ref(path, state.version), published)
+        return Followed(f"{state.definition}/{state.output_generation}", state.epoch, "", schema, table_ref(path, state.version), published)
 
     snapshot, at = snapshots[relation], sources[relation]
     assert at.version is not None
     upto = at.version
 
-    def fed(after: int, columns: Sequence[str]) -> pa.Table | None:
-        if gap(snapshot, after, at.table_id):
+    def fed(after: int, mark: str, columns: Sequence[str]) -> pa.Table | None:
+        if gap(snapshot, after, at.table_id, mark):
             return None
         try:
             return source_delta(snapshot, after, upto, columns, context.spark)
@@ -136,7 +138,7 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
             _log.info("the arrangement of %s is made anew: its feed after version %s can't be read (%s)", snapshot.path, after, error)
             return None
 
-    return Followed(at.table_id, upto, native.arrow_schema(snapshot.schema), table_ref(snapshot.path, upto), fed)
+    return Followed(at.table_id, upto, at.fingerprint, native.arrow_schema(snapshot.schema), table_ref(snapshot.path, upto), fed)
 
 
 class Arrangements:
@@ -174,14 +176,15 @@ def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Se
     upto = upto_of(now)
     stored = native.arrow_schema(native.table(path).schema().to_json())
     same = all(stored.field(c).type == followed.schema.field(c).type for c in held if c in followed.schema.names)
-    if now.origin != followed.origin or upto > followed.time or not same or not set(needed) <= set(held) <= set(followed.schema.names):
+    other = now.origin != followed.origin or upto > followed.time or (upto == followed.time and now.mark != followed.mark)
+    if other or not same or not set(needed) <= set(held) <= set(followed.schema.names):
         return rebuilt(context, asked, followed, needed)
     if upto < followed.time:
-        delta = followed.delta(upto, held)
+        delta = followed.delta(upto, now.mark, held)
         if delta is None:
             return rebuilt(context, asked, followed, needed)
         batch = delta.append_column(TIME, pa.array([followed.time] * delta.num_rows, pa.int64()))
-        trace.append(batch, Frontier.of(followed.time + 1))
+        trace.append(batch, Frontier.of(followed.time + 1), followed.mark)
     return trace
 
 
@@ -206,7 +209,7 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
     batches = (b for part in pads.dataset(in_order, format="parquet").to_batches() for b in native.plain(part).cast(schema).to_batches())
     path = str(context.layout.arrangement(asked.relation, asked.keys))
-    trace = ArrangedTrace.load(path, asked.keys, pa.RecordBatchReader.from_batches(schema, batches), followed.time, followed.origin)
+    trace = ArrangedTrace.load(path, asked.keys, pa.RecordBatchReader.from_batches(schema, batches), followed.time, followed.origin, followed.mark)
     context.layout.drop(in_order)
     return trace
 

@@ -37,7 +37,7 @@ def plan_epoch(context: Context, views: Iterable[str] | None, rebuild: frozenset
         tasks[name] = _task(context, compiled[name], snapshots, manifest, integrity, tasks, name in rebuild)
     if all(t.strategy == UNCHANGED for t in tasks.values()) and not integrity.adopted:
         return None
-    sources = {n: Cursor(s.version, s.table_id) for n, s in snapshots.items()}
+    sources = {n: Cursor(s.version, s.table_id, fingerprint=s.fingerprint) for n, s in snapshots.items()}
     again = [f"view {context.views[v].name} was quarantined in epoch {h.epoch}: {h.reason}" for v, h in committed.held.items() if v in tasks and not h.because]
     return EpochPlan(context.log.next_epoch(), sources, tasks, "; ".join([*([note] if note else []), *again]), integrity.adopted, dict(context.broken))
 
@@ -95,7 +95,7 @@ def _task(
         for relation, cursor in manifest.units[unit].cursors.items():
             if relation in snapshots:
                 snapshot = snapshots[relation]
-                why = gap(snapshot, cursor.version or 0, cursor.table_id)
+                why = gap(snapshot, cursor.version or 0, cursor.table_id, cursor.fingerprint)
                 if why:
                     return task(FULL, "feed_gap", f"the change feed of {relation!r} has a gap: {why}")
                 moved = moved or snapshot.version != cursor.version

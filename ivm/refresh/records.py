@@ -33,6 +33,8 @@ class Cursor:
     version: int | None
     table_id: str = ""
     epoch: int = 0
+    #: Identifies a source's commit of that version; empty in the state of an ivm that kept none.
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)

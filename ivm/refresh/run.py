@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from ivm.errors import IvmError, StateError
+from ivm.feed.source import other_commit
 from ivm.refresh.apply import Apply
 from ivm.refresh.compact import compact
 from ivm.refresh.context import Context
@@ -101,7 +102,11 @@ def step_plan(context: Context, views: Iterable[str] | None = None, rebuild: fro
 
 
 def _still_valid(context: Context, plan: EpochPlan) -> bool:
-    compiled = context.compile(*context.survey())
+    snapshots, missing = context.survey()
+    compiled = context.compile(snapshots, missing)
+    planned = {n: c for n, c in plan.sources.items() if n in snapshots and c.version is not None}
+    if any(other_commit(snapshots[n], c.version or 0, c.table_id, c.fingerprint) for n, c in planned.items()):
+        return False  # a source went another way since
     return not in_one_go(plan) and all(name in compiled and compiled[name].definition == task.definition for name, task in plan.tasks.items())
 
 

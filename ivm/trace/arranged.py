@@ -47,6 +47,8 @@ class Description:
     upper: Frontier
     #: What it is a trace of, for whoever keeps it: another origin is another collection.
     origin: str = ""
+    #: Which state of it the trace has followed up to, beyond its time: two that differ at one time went different ways.
+    mark: str = ""
 
     def to_json(self) -> str:
         return json.dumps({**vars(self), "since": self.since.times, "upper": self.upper.times})
@@ -55,7 +57,9 @@ class Description:
     def from_json(cls, text: str) -> Description:
         found = json.loads(text)
         since, upper = (Frontier(tuple(tuple(t) if isinstance(t, list) else t for t in found[n])) for n in ("since", "upper"))
-        return cls(tuple(found["keys"]), tuple(found["values"]), tuple(found["diffs"]), int(found["dimensions"]), since, upper, found["origin"])
+        return cls(
+            tuple(found["keys"]), tuple(found["values"]), tuple(found["diffs"]), int(found["dimensions"]), since, upper, found["origin"], found.get("mark", "")
+        )
 
 
 class ArrangedTrace:
@@ -79,13 +83,13 @@ class ArrangedTrace:
         return cls(path)
 
     @classmethod
-    def load(cls, path: str, keys: Sequence[str], rows: pa.RecordBatchReader, at: int, origin: str) -> ArrangedTrace:
+    def load(cls, path: str, keys: Sequence[str], rows: pa.RecordBatchReader, at: int, origin: str, mark: str = "") -> ArrangedTrace:
         """The trace of a collection that is known in whole at a time: `rows` (keys, values, time_0, weight); what was there is replaced.
 
         Rows sorted by key are found by few reads: files and row groups know their least and greatest key.
         """
         *columns, _, weight = rows.schema.names
-        description = Description(tuple(keys), tuple(columns[len(keys) :]), (weight,), 1, Frontier.of(at), Frontier.of(at + 1), origin)
+        description = Description(tuple(keys), tuple(columns[len(keys) :]), (weight,), 1, Frontier.of(at), Frontier.of(at + 1), origin, mark)
         write_deltalake(
             path, rows, mode="overwrite", schema_mode="overwrite", target_file_size=FILE_BYTES, writer_properties=_ROW_GROUPS,
             commit_properties=_committed(description),
@@ -101,7 +105,7 @@ class ArrangedTrace:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def append(self, batch: pa.Table, upper: Frontier) -> None:
+    def append(self, batch: pa.Table, upper: Frontier, mark: str = "") -> None:
         """Add the updates of the times from the trace's upper frontier to a new one. Raises StateError for updates outside."""
         now = self.description
         if not upper.beyond(now.upper):
@@ -116,7 +120,7 @@ class ArrangedTrace:
                     f"An update at {time!r} is outside of this batch, from {now.upper.times} to {upper.times}.", "Give each update to the batch of its time."
                 )
         schema = native.arrow_schema(DeltaTable(self.path).schema().to_json())
-        write_deltalake(self.path, batch.select(schema.names).cast(schema), mode="append", commit_properties=_committed(replace(now, upper=upper)))
+        write_deltalake(self.path, batch.select(schema.names).cast(schema), mode="append", commit_properties=_committed(replace(now, upper=upper, mark=mark)))
 
     def advance(self, since: Frontier) -> None:
         """Logical compaction: advance all times by a frontier and add up what became equal. Readers at or beyond it see no difference."""
