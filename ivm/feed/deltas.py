@@ -1,4 +1,10 @@
-"""A source's change feed between two versions, as a consolidated delta; natively where the table allows it."""
+"""A source's change feed between two versions, as a consolidated delta; natively where the table allows it.
+
+    rows(since) + inserted - deleted = rows(upto)
+
+Invariant: a delta satisfies this sum, or there is none (GapError). Whatever keeps delta-rs from reading a feed, Spark gets a try;
+whatever keeps Spark from it, the table itself can still be read.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from deltalake.exceptions import DeltaError
+import pyarrow.compute as pc
 
+from ivm.errors import IvmError
 from ivm.feed.source import Snapshot
 from ivm.lake import native
-from ivm.names import ident
+from ivm.names import ident, table_ref
+from ivm.plan.nodes import WEIGHT
+from ivm.session import error_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,30 +31,85 @@ _log = logging.getLogger(__name__)
 #: A feed of more changes is not collected: so much change is cheaper to recompute.
 DELTA_ROWS = 5_000_000
 
+#: What Spark says where it can't read a feed, and what that means.
+_GAPS = (
+    ("DELTA_MISSING_CHANGE_DATA", "the change feed was off for a while"),
+    ("DELTA_CHANGE_TABLE_FEED_DISABLED", "the change feed was off for a while"),
+    ("INCOMPATIBLE_DATA_SCHEMA", "columns were renamed, dropped or changed in type on the way"),
+    ("INCOMPATIBLE_SCHEMA_CHANGE", "columns were renamed, dropped or changed in type on the way"),
+    ("DELTA_CHANGE_DATA_FILE_NOT_FOUND", "its files were removed (VACUUM)"),
+    ("FILE_NOT_EXIST", "its files were removed (VACUUM)"),
+    ("FileNotFoundException", "its files were removed (VACUUM)"),
+    ("DELTA_VERSION_NOT_FOUND", "its log entries were removed"),
+    ("DELTA_VERSION_INVALID", "its log entries were removed"),
+)
+
 
 class TooLargeError(Exception):
     """A delta or a result outgrew what the driver may hold; the view is refreshed in full instead."""
 
 
+class GapError(IvmError):
+    """A source's feed can't be read, or isn't complete; views that read it are refreshed in full instead."""
+
+
 def source_delta(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], spark: Callable[[], SparkSession]) -> pa.Table:
     """The delta of versions since < v <= upto: `columns` and WEIGHT (+1 or -1), consolidated.
 
-    Whatever delta-rs can't read goes to Spark, whose errors are raised. Raises TooLargeError beyond DELTA_ROWS changes.
+    Raises TooLargeError beyond DELTA_ROWS changes, GapError where nobody can read the feed and where it doesn't add up.
     """
-    if not snapshot.native:
-        try:
-            feed = native.change_feed(native.table(snapshot.path, upto), since + 1, upto, columns, DELTA_ROWS)
-        except DeltaError as error:
-            _log.info("delta-rs can't read the feed of %s (%s); Spark reads it", snapshot.path, error)
-            feed = _by_spark(snapshot, since + 1, upto, columns, spark())
-    else:
+    feed = _by_delta_rs(snapshot, since + 1, upto, columns) if not snapshot.native else None
+    if feed is None:
         feed = _by_spark(snapshot, since + 1, upto, columns, spark())
     if feed.num_rows > DELTA_ROWS:
         raise TooLargeError(f"more than {DELTA_ROWS:,} changes")
-    return native.consolidate(native.weighted(feed, columns), columns)
+    weighted = native.weighted(feed, columns)
+    told = pc.sum(weighted[WEIGHT]).as_py() or 0
+    gained = _gained(snapshot, since, upto, spark)
+    if told != gained:
+        raise _gap(snapshot, since, upto, f"by it the table has {told:+,} rows, by its files {gained:+,}")
+    return native.consolidate(weighted, columns)
+
+
+def _gap(snapshot: Snapshot, since: int, upto: int, why: str) -> GapError:
+    return GapError(f"the change feed of {snapshot.name.lower()!r} has a gap between versions {since} and {upto}: {why}")
+
+
+def _by_delta_rs(snapshot: Snapshot, first: int, last: int, columns: Sequence[str]) -> pa.Table | None:
+    """The feed, or None where delta-rs can't read it."""
+    try:
+        return native.change_feed(native.table(snapshot.path, last), first, last, columns, DELTA_ROWS)
+    except Exception as error:  # noqa: BLE001 - delta-rs, DataFusion and Arrow raise classes of their own, some of them bare Exceptions
+        _log.info("delta-rs can't read the feed of %s (%s); Spark reads it", snapshot.path, error)
+        return None
 
 
 def _by_spark(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession) -> pa.Table:
     reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first).option("endingVersion", last)
     wanted = [ident(c) for c in (*columns, "_change_type")]
-    return native.plain(reader.load(snapshot.path).select(*wanted).limit(DELTA_ROWS + 1).toArrow())
+    try:
+        return native.plain(reader.load(snapshot.path).select(*wanted).limit(DELTA_ROWS + 1).toArrow())
+    except Exception as error:
+        text = str(error)
+        why = next((meaning for condition, meaning in _GAPS if condition in text), f"Spark can't read it: {error_text(error)}")
+        raise _gap(snapshot, first - 1, last, why) from error
+
+
+def _gained(snapshot: Snapshot, since: int, upto: int, spark: Callable[[], SparkSession]) -> int:
+    """By how many rows the table grew: from its log, else by counting both versions."""
+    gained = snapshot.commits.gained(since + 1, upto)
+    return gained if gained is not None else _rows(snapshot, upto, spark) - _rows(snapshot, since, spark)
+
+
+def _rows(snapshot: Snapshot, version: int, spark: Callable[[], SparkSession]) -> int:
+    if not snapshot.native:
+        try:
+            return native.rows(native.table(snapshot.path, version))
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.info("delta-rs can't count version %s of %s (%s); Spark counts", version, snapshot.path, error)
+    try:
+        row = spark().sql(f"SELECT count(*) AS n FROM {table_ref(snapshot.path, version)}").first()
+    except Exception as error:
+        raise _gap(snapshot, version, snapshot.version, f"the rows of version {version} can't be counted: {error_text(error)}") from error
+    assert row is not None
+    return int(row["n"])

@@ -39,11 +39,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A source as it is now. `path` is its folder; `native` is empty if delta-rs may read it, else why not.
+    """The source `name` as it is now. `path` is its folder; `native` is empty if delta-rs may read it, else why not.
 
     `schema` is Delta's own, in JSON. `fingerprint` identifies the newest commit, whatever its number.
     """
 
+    name: str
     version: int
     table_id: str
     columns: tuple[Column, ...]
@@ -64,7 +65,7 @@ def inspect(source: Source, spark: SparkSession | None, lane: str) -> Snapshot:
         path = _catalog_location(source, spark)
     if native.is_local(path):
         return _inspect_native(source, native.local_path(path), lane)
-    return _inspect_spark(source, path, spark)
+    return _inspect_spark(source, path, spark, lane)
 
 
 def _inspect_native(source: Source, path: str, lane: str) -> Snapshot:
@@ -84,12 +85,23 @@ def _inspect_native(source: Source, path: str, lane: str) -> Snapshot:
     schema = delta.schema().to_json()
     columns = columns_of(schema)
     _require_key(source, columns)
-    refused = "the Spark lane is set" if lane == "spark" else native.refusal(delta)
     commits = LogFolder(path)
-    return Snapshot(delta.version(), str(metadata.id), columns, path, refused, schema, commits.fingerprint(delta.version()), commits)
+    refused = _refused(source, native.refusal(delta), lane)
+    return Snapshot(source.name, delta.version(), str(metadata.id), columns, path, refused, schema, commits.fingerprint(delta.version()), commits)
 
 
-def _inspect_spark(source: Source, path: str, spark: SparkSession | None) -> Snapshot:
+def _refused(source: Source, why: str, lane: str) -> str:
+    """Why Spark reads a source, "" where delta-rs does. Raises SourceError where the native lane is set and delta-rs can't be trusted with it."""
+    if why and lane == "native":
+        raise SourceError(
+            f"Source {source.name!r} ({source.location}) can't be read by delta-rs alone, as the lane native asks: {why}.",
+            "Set lane auto: Spark then reads this source, and delta-rs those that it can.",
+        )
+    return why or ("the Spark lane is set" if lane == "spark" else "")
+
+
+def _inspect_spark(source: Source, path: str, spark: SparkSession | None, lane: str) -> Snapshot:
+    refused = _refused(source, "it is not on a local path", lane)
     if spark is None:
         raise SourceError(f"Source {source.name!r} at {path} needs a Spark session to be read.", "Pass spark= or set IVM_SPARK_REMOTE.")
     from pyspark.errors import PySparkException
@@ -108,7 +120,7 @@ def _inspect_spark(source: Source, path: str, spark: SparkSession | None) -> Sna
     _require_key(source, columns)
     commits = SparkHistory(source.location, spark)
     version = int(history["version"])
-    return Snapshot(version, str(detail["id"]), columns, path, "not a local path", schema.json(), commits.fingerprint(version), commits)
+    return Snapshot(source.name, version, str(detail["id"]), columns, path, refused, schema.json(), commits.fingerprint(version), commits)
 
 
 def _catalog_location(source: Source, spark: SparkSession | None) -> str:

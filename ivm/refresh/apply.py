@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.feed.datasets import NATIVE_WHOLE_ROWS, Datasets, Input, register
-from ivm.feed.deltas import TooLargeError, source_delta
+from ivm.feed.deltas import GapError, TooLargeError, source_delta
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident
@@ -84,6 +84,7 @@ class Apply:
         self.outcomes: dict[str, Outcome] = {}
         self._recorded: set[str] = set()
         self.deltas: dict[str, pa.Table | None] = {}
+        self._gaps: dict[str, GapError] = {}
         self._source_rows: dict[str, int | None] = {}
         self._units = {u.name: u for c in context.compiled.values() for u in c.program.units}
         self._columns = self._needed_columns()
@@ -271,6 +272,8 @@ class Apply:
         """The full refresh that comes in place of an incremental one that failed; none where it would fail for the same reason again."""
         if isinstance(error, TooLargeError):
             return [(view, unit, "large_delta", str(error))]
+        if isinstance(error, GapError):
+            return [(view, unit, "feed_gap", error.message)]
         text = _told(error)
         if any(mark in text for mark in _GONE):
             return [(view, unit, "feed_gap", "files of the old state of a source have been vacuumed")]
@@ -423,13 +426,19 @@ class Apply:
     def _delta(self, relation: str, cursor: Cursor) -> pa.Table | None:
         """The consolidated delta since the cursor up to this epoch; None where it is empty."""
         key = f"{relation}@{cursor.version}@{cursor.epoch}"
+        if key in self._gaps:
+            raise self._gaps[key]
         if key not in self.deltas:
             columns = [c.name for c in self._relation_columns(relation)]
             upto = self.plan.sources[relation].version if relation in self.snapshots else None
             if relation in self.snapshots and upto == cursor.version:
                 delta = pa.table({})
             elif relation in self.snapshots:
-                delta = source_delta(self.snapshots[relation], cursor.version or 0, upto or 0, columns, self.context.spark)
+                try:
+                    delta = source_delta(self.snapshots[relation], cursor.version or 0, upto or 0, columns, self.context.spark)
+                except GapError as gap:
+                    self._gaps[key] = gap  # for each view that reads it, without reading it again
+                    raise
             else:
                 state = self._state(relation)
                 delta = self._upstream_delta(relation, state, cursor, columns)

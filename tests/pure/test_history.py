@@ -109,12 +109,22 @@ def test_a_planned_commit_that_is_another_one_now(path):
     assert "is not the commit that was read" in other_commit(look(path), 3, planned.table_id, planned.fingerprint)
 
 
-def test_each_log_entry_is_read_once(path, monkeypatch):
+def test_each_log_entry_is_read_once(path):
     read = look(path)
     for value in range(20):
         put(path, value)
-    now, opened = look(path), []
-    monkeypatch.setattr(history.json, "loads", lambda text: opened.append(text) or json.JSONDecoder().decode(text))
+    now, before = look(path), history._entry.cache_info().misses
     for _ in range(5):
         assert gap(now, 3, read.table_id, read.fingerprint) == ""
-    assert 20 <= len(opened) <= 40, "each commit has an operation, and may set properties"
+    assert now.commits.gained(4, 23) == 20
+    assert history._entry.cache_info().misses == before + 20
+
+
+def test_rows_gained_by_log_entries():
+    def live(**action) -> int | None:
+        return history._live_rows(action)
+
+    assert live(stats='{"numRecords": 7}', deletionVector={"cardinality": 2}) == 5
+    assert live(stats='{"numRecords": 7}') == 7
+    assert live(deletionVector={"cardinality": 2}) is None
+    assert live(stats=None) is None
