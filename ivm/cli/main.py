@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -105,6 +105,11 @@ def _table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
     _out.print(table)
 
 
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        _out.print(f"[bold yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
+
+
 @app.command()
 def init(folder: Annotated[Path, typer.Argument(help="A new folder.")], as_json: AsJson = False) -> None:
     """Make a new pipeline folder with an example to fill in."""
@@ -125,6 +130,7 @@ def plan(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) 
             _out.print("nothing changed: a refresh would do nothing")
             return
         _table(f"epoch {epoch.epoch} would do", ["view", "strategy", "reason"], [[n, t.strategy, t.reason] for n, t in epoch.tasks.items()])
+        _warn(epoch.warnings)
 
     _print(data, as_json, show)
 
@@ -236,6 +242,7 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
             arranged = [[a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]] for a in data["arrangements"]]
             _table("arrangements", ["relation", "by", "asked for by", "rows", "since", "up to"], arranged)
         _table("epochs", ["epoch", "status", "at", "reason"], [[e["epoch"], e["status"], e["at"], e["reason"]] for e in data["epochs"]])
+        _warn(data["warnings"])
 
     _print(data, as_json, show)
 

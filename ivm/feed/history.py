@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,15 +38,19 @@ class Commits(Protocol):
     def gained(self, first: int, last: int) -> int | None:
         """How many rows the table has more after these versions than before them; None where the log doesn't say."""
 
+    def at(self, version: int) -> datetime | None:
+        """When the commit was made; None where its log entry is gone."""
+
 
 @dataclass(frozen=True)
 class Entry:
     """What a commit's log entry says.
 
     `feed`: whether it switches the feed on or off (None: neither). `gained`: by how many rows it made the table longer, None
-    where a file comes or goes without a count.
+    where a file comes or goes without a count. `at` is in milliseconds.
     """
 
+    at: int
     operation: str
     engine: str
     feed: bool | None
@@ -87,6 +92,12 @@ class LogFolder:
             return None
         return None if None in gains else sum(g for g in gains if g is not None)
 
+    def at(self, version: int) -> datetime | None:
+        try:
+            return datetime.fromtimestamp(self.entry(version).at / 1000, UTC)
+        except FileNotFoundError:
+            return None
+
     def entry(self, version: int) -> Entry:
         """Raises FileNotFoundError where it is gone."""
         file = self._file(version)
@@ -116,6 +127,10 @@ class SparkHistory:
 
     def gained(self, first: int, last: int) -> int | None:  # noqa: ARG002 - its operations' metrics are no exact counts
         return None
+
+    def at(self, version: int) -> datetime | None:
+        row = self._history().where(f"version = {int(version)}").selectExpr("unix_millis(timestamp) AS at").first()
+        return datetime.fromtimestamp(row["at"] / 1000, UTC) if row is not None else None
 
     def _history(self) -> DataFrame:
         return self.spark.sql(f"DESCRIBE HISTORY {table_ref(self.location)}")
@@ -155,7 +170,8 @@ def _entry(file: str, *_identity: int) -> Entry:
                 if (moved := action.get(kind)) and moved.get("dataChange", True):
                     rows = _live_rows(moved)
                     gained = None if gained is None or rows is None else gained + sign * rows
-    return Entry(commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained)
+    at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(Path(file).stat().st_mtime * 1000)
+    return Entry(int(at), commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained)
 
 
 def _live_rows(file: dict[str, Any]) -> int | None:

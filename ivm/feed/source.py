@@ -6,6 +6,7 @@ gap is never an empty delta.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ class Snapshot:
     native: str
     schema: str
     fingerprint: str
+    configuration: Mapping[str, str] = field(repr=False, compare=False)
     commits: Commits = field(repr=False, compare=False)
 
 
@@ -87,7 +89,10 @@ def _inspect_native(source: Source, path: str, lane: str) -> Snapshot:
     _require_key(source, columns)
     commits = LogFolder(path)
     refused = _refused(source, native.refusal(delta), lane)
-    return Snapshot(source.name, delta.version(), str(metadata.id), columns, path, refused, schema, commits.fingerprint(delta.version()), commits)
+    version = delta.version()
+    return Snapshot(
+        source.name, version, str(metadata.id), columns, path, refused, schema, commits.fingerprint(version), metadata.configuration, commits
+    )  # fmt: skip
 
 
 def _refused(source: Source, why: str, lane: str) -> str:
@@ -120,7 +125,9 @@ def _inspect_spark(source: Source, path: str, spark: SparkSession | None, lane: 
     _require_key(source, columns)
     commits = SparkHistory(source.location, spark)
     version = int(history["version"])
-    return Snapshot(source.name, version, str(detail["id"]), columns, path, refused, schema.json(), commits.fingerprint(version), commits)
+    return Snapshot(
+        source.name, version, str(detail["id"]), columns, path, refused, schema.json(), commits.fingerprint(version), detail["properties"], commits
+    )  # fmt: skip
 
 
 def _catalog_location(source: Source, spark: SparkSession | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ivm.feed.source import Snapshot, gap
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import Integrity, adopt, inspect_tables
+from ivm.refresh.lag import lag_warnings
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
 from ivm.refresh.views import Compiled
 from ivm.session import own_condition
@@ -39,7 +40,9 @@ def plan_epoch(context: Context, views: Iterable[str] | None, rebuild: frozenset
         return None
     sources = {n: Cursor(s.version, s.table_id, fingerprint=s.fingerprint) for n, s in snapshots.items()}
     again = [f"view {context.views[v].name} was quarantined in epoch {h.epoch}: {h.reason}" for v, h in committed.held.items() if v in tasks and not h.because]
-    return EpochPlan(context.log.next_epoch(), sources, tasks, "; ".join([*([note] if note else []), *again]), integrity.adopted, dict(context.broken))
+    notes = "; ".join([*([note] if note else []), *again])
+    warnings = tuple(lag_warnings(snapshots, manifest))
+    return EpochPlan(context.log.next_epoch(), sources, tasks, notes, integrity.adopted, dict(context.broken), warnings)
 
 
 def write_plan(context: Context, plan: EpochPlan) -> None:

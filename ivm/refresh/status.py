@@ -1,4 +1,4 @@
-"""What a pipeline looks like now, from its log alone."""
+"""What a pipeline looks like now, from its log, and what its sources will soon have forgotten."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from ivm.refresh.arrange import statuses
 from ivm.refresh.context import Context
+from ivm.refresh.lag import source_warnings
 from ivm.refresh.publish import held_back
 from ivm.refresh.records import Manifest
 
@@ -50,6 +51,7 @@ def status(context: Context) -> dict[str, Any]:
         "epoch": manifest.epoch,
         "open_epoch": log.open_epoch(),
         "sources": {n: {"version": c.version} for n, c in manifest.sources.items()},
+        "warnings": source_warnings(context, manifest),
         "views": views,
         "arrangements": statuses(context),
         "epochs": sorted(epochs.values(), key=lambda e: -e["epoch"])[:20],
