@@ -18,8 +18,8 @@ from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Unit
 from ivm.refresh.context import Context
-from ivm.refresh.records import Manifest, UnitState, within
-from ivm.refresh.verify import cursor_of, recompute_sql
+from ivm.refresh.records import Cursor, Manifest, UnitState, within
+from ivm.refresh.verify import cursor_of, recompute_sql, source_at
 from ivm.rewrite.statements import accumulate, accumulated, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
 from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
@@ -69,7 +69,7 @@ def differing(context: Context, view: str, day: datetime.date) -> int:
     unit, _ = companion_or_raise(context, view)
     manifest = context.log.manifest()
     state = manifest.units[unit.name]
-    fresh = core_sql(unit.core, lambda leaf: _source_rows(context, leaf.relation, state.cursors[leaf.relation].version, ""))
+    fresh = core_sql(unit.core, lambda leaf: _source_rows(context, leaf.relation, state.cursors[leaf.relation], ""))
     if unit.reduce:
         trace = f"delta.{ident(context.layout.accumulator_trace(unit.name, state.generation))}"
         counted = f"(SELECT * FROM {trace} WHERE {within(state.batches, ident(EPOCH))})"
@@ -118,16 +118,16 @@ def _rows(context: Context, view: str, manifest: Manifest, day: str) -> str:
     given = {}
     for relation in context.compiled[view].program.relations:
         if relation in context.sources:
-            given[relation] = _source_rows(context, relation, cursor_of(context, view, relation, manifest).version, day)
+            given[relation] = _source_rows(context, relation, cursor_of(context, view, relation, manifest), day)
         else:
             given[relation] = f"({_rows(context, relation, manifest, day)})"
     return recompute_sql(context, view, manifest, given)
 
 
-def _source_rows(context: Context, name: str, version: int | None, day: str) -> str:
+def _source_rows(context: Context, name: str, cursor: Cursor, day: str) -> str:
     source = context.sources[name]
     where = f" WHERE CAST({ident(source.effective_date)} AS date) <= {day}" if day and source.effective_date else ""
-    return f"(SELECT * FROM {table_ref(native.local_path(source.location), version)}{where})"
+    return f"(SELECT * FROM {source_at(context, name, cursor)}{where})"
 
 
 def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:

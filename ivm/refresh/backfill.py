@@ -23,7 +23,7 @@ from ivm.refresh.integrity import base, inspect_tables
 from ivm.refresh.plan import INCREMENTAL, write_plan
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, UnitState, ViewTask, with_epoch, within
 from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, step_check, step_publish, view_reports
-from ivm.refresh.verify import recompute_sql
+from ivm.refresh.verify import recompute_sql, source_at
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.statements import accumulate, accumulated, consolidated
 from ivm.session import SparkAnalyzer, error_text
@@ -144,7 +144,7 @@ def _at_cursors(context: Context, manifest: Manifest, state: UnitState) -> LeafS
     def leaf_sql(leaf: Leaf) -> str:
         version = state.cursors[leaf.relation].version
         if leaf.relation in context.sources:
-            return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {table_ref(native.local_path(context.sources[leaf.relation].location), version)})"
+            return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {source_at(context, leaf.relation, state.cursors[leaf.relation])})"
         upstream = manifest.units[leaf.relation]
         if not upstream.arranged:
             return f"({stream_rows(context, leaf.relation, upstream, manifest.epoch)})"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ivm.errors import StateError
+from ivm.feed.source import other_commit
 from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import WEIGHT, Column
@@ -101,7 +102,7 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
     for relation in () if given else context.compiled[view].program.relations:
         cursor = cursor_of(context, view, relation, manifest)
         if relation in context.sources:
-            replacement[relation] = f"(SELECT * FROM {table_ref(native.local_path(context.sources[relation].location), cursor.version)})"
+            replacement[relation] = f"(SELECT * FROM {source_at(context, relation, cursor)})"
         elif cursor.epoch == manifest.units[relation].epoch:
             replacement[relation] = f"({recompute_sql(context, relation, manifest)})"
         else:
@@ -117,6 +118,15 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
             rows = unit_sql(unit, lambda leaf: replacement[leaf.relation])
         replacement[unit.name] = f"({rows})"
     return replacement[program.units[-1].name]
+
+
+def source_at(context: Context, name: str, cursor: Cursor) -> str:
+    """A source at the commit that was read, for Spark's SQL. Raises StateError where it has another one of that number now."""
+    snapshot = context.snapshots({name})[name]
+    why = other_commit(snapshot, cursor.version or 0, cursor.table_id or snapshot.table_id, cursor.fingerprint)
+    if why:
+        raise StateError(f"Source {name!r} is no longer what was read: {why}.", "Run a refresh first: it rebuilds what reads this source.")
+    return table_ref(native.local_path(context.sources[name].location), cursor.version)
 
 
 def _comparable(column: Column) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.errors import StateError
+from ivm.plan.nodes import WEIGHT
+from ivm.refresh.arrange import Arranged, Followed, brought_up
 from ivm.times.frontier import Frontier
 from ivm.times.reduce import accumulated
 from ivm.trace.arranged import ArrangedTrace
+from ivm.trace.store import Layout
 
 PAIRS = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
@@ -122,3 +127,29 @@ def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
         found([3], 8)
     again = ArrangedTrace.load(str(tmp_path / "t"), ["v"], start.select(["v", "k", "time_0", "w"]).to_reader(), 9, "there")
     assert (again.description.keys, again.description.values, again.description.origin) == (("v",), ("k",), "there")
+
+
+def test_an_arrangement_follows_only_the_history_that_it_came_from(tmp_path, monkeypatch):
+    """Two commits of one number are told apart by their marks: a source's folder was put back from a copy, then written to."""
+    layout = Layout(str(tmp_path))
+    context, asked = SimpleNamespace(layout=layout), Arranged("t", ("k",), ("view",))
+    start = batch([((1, "a"), 5, 1)], dimensions=1).rename_columns(["k", "v", "time_0", WEIGHT])
+    ArrangedTrace.load(str(layout.arrangement("t", ["k"])), ["k"], start.to_reader(), 5, "table", "five")
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    told = []
+
+    def delta(after: int, mark: str, columns: object) -> pa.Table | None:
+        told.append((after, mark))
+        return pa.table({"k": [2], "v": ["b"], WEIGHT: pa.array([1], pa.int64())}) if mark == "five" else None
+
+    def brought(time: int, mark: str) -> str:
+        found = brought_up(context, asked, Followed("table", time, mark, schema, "", delta), ["v"])
+        return "anew" if found == "anew" else f"{found.description.upper.times[0] - 1} {found.description.mark}"
+
+    monkeypatch.setattr("ivm.refresh.arrange.rebuilt", lambda *_: "anew")
+    assert brought(5, "five") == "5 five"
+    assert brought(5, "another five") == "anew"
+    assert brought(6, "six") == "6 six"
+    assert told == [(5, "five")]
+    assert brought(7, "seven") == "anew", "the feed after another commit tells nothing"
+    assert told[1:] == [(6, "six")]
