@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ivm.names import table_ref
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 FEED = "delta.enableChangeDataFeed"
 #: Commits of which a process keeps what they say: thousands in the range of a lagging view are read once, not once a view.
@@ -62,15 +62,18 @@ class LogFolder:
     """The commits in a local `_delta_log`."""
 
     path: str
+    _known: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def _file(self, version: int) -> Path:
         return Path(self.path) / "_delta_log" / f"{version:020d}.json"
 
     def fingerprint(self, version: int) -> str:
-        try:
-            return _digest(self._file(version).read_bytes())
-        except FileNotFoundError:
-            return ""
+        if version not in self._known:
+            try:
+                self._known[version] = _digest(self._file(version).read_bytes())
+            except FileNotFoundError:
+                self._known[version] = ""
+        return self._known[version]
 
     def broken(self, first: int, last: int) -> str:
         for version in range(first, last + 1):
@@ -111,29 +114,43 @@ class SparkHistory:
 
     location: str
     spark: SparkSession
-    _known: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    def newest(self) -> int:
+        """The table's version. Raises what Spark raises."""
+        return max(self._ask(" LIMIT 1", "true"))
 
     def fingerprint(self, version: int) -> str:
-        if version not in self._known:
-            told = ("version", "unix_micros(timestamp) AS at", "operation", "operationParameters", "operationMetrics")
-            row = self._history().where(f"version = {int(version)}").selectExpr(*told).first()
-            self._known[version] = _digest(json.dumps(row.asDict(recursive=True), sort_keys=True).encode()) if row is not None else ""
-        return self._known[version]
+        row = self._row(version)
+        told = ("version", "at", "operation", "operationParameters", "operationMetrics")
+        return _digest(json.dumps({name: row[name] for name in told}, sort_keys=True).encode()) if row else ""
 
     def broken(self, first: int, last: int) -> str:
-        rows = self._history().where(f"version BETWEEN {int(first)} AND {int(last)}").select("version", "operation", "engineInfo").collect()
-        told = {r["version"]: _untold(r["version"], r["operation"], r["engineInfo"] or "") for r in rows}
-        return next((why for v in range(first, last + 1) if (why := told.get(v, _gone(v)))), "")
+        for version in range(first, last + 1):
+            row = self._row(version)
+            why = _untold(version, row["operation"], row["engineInfo"] or "") if row else _gone(version)
+            if why:
+                return why
+        return ""
 
     def gained(self, first: int, last: int) -> int | None:  # noqa: ARG002 - its operations' metrics are no exact counts
         return None
 
     def at(self, version: int) -> datetime | None:
-        row = self._history().where(f"version = {int(version)}").selectExpr("unix_millis(timestamp) AS at").first()
-        return datetime.fromtimestamp(row["at"] / 1000, UTC) if row is not None else None
+        row = self._row(version)
+        return datetime.fromtimestamp(row["at"] / 1e6, UTC) if row else None
 
-    def _history(self) -> DataFrame:
-        return self.spark.sql(f"DESCRIBE HISTORY {table_ref(self.location)}")
+    def _row(self, version: int) -> dict[str, Any]:
+        """Empty where it is gone. What is asked of one commit is asked of those after it as well."""
+        if version not in self._known:
+            self._ask("", f"version >= {int(version)}")
+        return self._known.setdefault(version, {})
+
+    def _ask(self, limit: str, where: str) -> dict[int, dict[str, Any]]:
+        told = ("version", "unix_micros(timestamp) AS at", "operation", "operationParameters", "operationMetrics", "engineInfo")
+        rows = self.spark.sql(f"DESCRIBE HISTORY {table_ref(self.location)}{limit}").where(where).selectExpr(*told).collect()
+        self._known.update({r["version"]: r.asDict(recursive=True) for r in rows})
+        return self._known
 
 
 def _gone(version: int) -> str:

@@ -114,17 +114,15 @@ def _inspect_spark(source: Source, path: str, spark: SparkSession | None, lane: 
     ref = table_ref(source.location)
     try:
         detail = spark.sql(f"DESCRIBE DETAIL {ref}").first()
-        history = spark.sql(f"DESCRIBE HISTORY {ref} LIMIT 1").first()
+        commits = SparkHistory(source.location, spark)
+        version = commits.newest()
         schema = spark.sql(f"SELECT * FROM {ref} LIMIT 0").schema
     except PySparkException as error:
         raise SourceError(f"Source {source.name!r}: {source.location} can't be read as a Delta table.", f"Spark says: {str(error).splitlines()[0]}") from error
     assert detail is not None
-    assert history is not None
     _require_feed(source, detail["properties"] or {})
     columns = tuple(Column(f.name, f.dataType.simpleString()) for f in schema.fields)
     _require_key(source, columns)
-    commits = SparkHistory(source.location, spark)
-    version = int(history["version"])
     return Snapshot(
         source.name, version, str(detail["id"]), columns, path, refused, schema.json(), commits.fingerprint(version), detail["properties"], commits
     )  # fmt: skip
