@@ -11,7 +11,7 @@ PLANNED = (
     ("backfill", "a rebuild was asked for", "nothing to mend"),
     (
         "feed_gap",
-        "the change feed has a gap (restored, replaced, switched off, log gone)",
+        "the change feed has a gap (restored, replaced, put back from a copy, switched off, files or log gone, other columns, rows missing; see sources.md)",
         "keep the feed on and the log longer than the time between refreshes",
     ),
     ("upstream_replaced", "a view that this one reads was replaced as a whole", "nothing to mend"),

@@ -19,3 +19,14 @@ def test_links_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_each_event_of_a_source_has_its_row():
+    """The matrix in docs/sources.md and the events that tests/spark/test_sources.py plays: the same names, the same answers."""
+    import re
+
+    from tests.spark.test_sources import EVENTS
+
+    rows = re.findall(r"^\| ([^|]+?) \| `([^|]+?)` \|", (DOCS / "sources.md").read_text(), re.M)
+    assert len(rows) == len(dict(rows)), "a row twice"
+    assert dict(rows) == {name: event.answer for name, event in EVENTS.items()}
