@@ -5,26 +5,37 @@
     checks.yml      expectations by view: {view: {delta: [...], state: [...]}}
 
 Paths may hold ${NAME} or ${NAME:-default}, taken from the environment, and are relative to the folder.
+
+Invariant: a PipelineConfig has a meaning (names are names, references lead somewhere, expectations exist), as far as that can be told
+without opening a table; anything else is a ConfigError. Airflow's DAG processor reads folders often: nothing heavy is imported.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ivm import parameters
+from ivm.cron import check_schedule
 from ivm.errors import ConfigError
+from ivm.files import os_reason, read_text, read_yaml
+from ivm.names import check_name, is_path, table_ref
+from ivm.parameters import LANES, MODES, check_references, is_url, shown
+from ivm.quality.catalog import check_rules
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_SETTING = re.compile(r"\s*--\s*(\w+)\s*:\s*(.*?)\s*\Z")
 _PIPELINE_KEYS = {"name", "root", "lane", "schedule", "sources", "views"}
 _SOURCE_KEYS = {"path", "table", "primary_key", "foreign_keys", "effective_date"}
 _VIEW_KEYS = {"mode"}
 _CHECK_KEYS = {"delta", "state"}
+#: What checks are called where they come from no file.
+CHECKS = "checks"
 
 
 @dataclass(frozen=True)
@@ -60,97 +71,202 @@ class PipelineConfig:
 
 def load_folder(folder: Path) -> PipelineConfig:
     """Read a pipeline folder. Raises ConfigError naming the file, the key and what is allowed there."""
+    folder = Path(parameters.location(folder, "the pipeline's folder"))
     file = folder / "pipeline.yml"
-    if not file.exists():
+    if not _there(file):
         raise ConfigError(f"{folder} is not a pipeline folder: it has no pipeline.yml.", "Make one with `ivm init`.")
-    data = _mapping(_yaml(file), file, "the file")
+    data = _mapping(_or_empty(read_yaml(file)), file, "the file")
     _known(data, _PIPELINE_KEYS, file, "the top level")
     for key in ("name", "root", "sources"):
         if key not in data:
             raise ConfigError(f"{file} has no {key!r}.", "It needs name, root and sources.")
-    settings = _mapping(data.get("views") or {}, file, "views")
-    for name, setting in settings.items():
-        _known(_mapping(setting or {}, file, f"views.{name}"), _VIEW_KEYS, file, f"views.{name}")
-    views = tuple(_view(path, _mapping(settings.get(path.stem) or {}, file, f"views.{path.stem}")) for path in sorted((folder / "views").glob("*.sql")))
+    with _in(file):
+        name = check_name(data["name"], "pipeline")
+        root = parameters.local_folder(_expanded(data["root"], folder, "root"), "root")
+        lane = _one_of(data.get("lane", "auto"), LANES, "lane")
+        schedule = check_schedule(data.get("schedule"), "schedule")
+        sources = tuple(_source(n, s, folder, file) for n, s in _mapping(data["sources"], file, "sources").items())
+        check_references({s.name: (s.primary_key, s.foreign_keys) for s in sources})
+        settings = _settings(data.get("views"), file)
+    views = tuple(_view(path, settings.get(path.stem, {})) for path in _view_files(folder / "views"))
     strangers = sorted(set(settings) - {v.name for v in views})
     if strangers:
         raise ConfigError(f"{file} has settings for {', '.join(strangers)}, but there is no views/{strangers[0]}.sql.", "Remove them or add the file.")
-    return PipelineConfig(
-        str(data["name"]),
-        _location(str(data["root"]), folder, file),
-        folder,
-        str(data.get("lane", "auto")),
-        data.get("schedule"),
-        tuple(_source(n, s, folder, file) for n, s in _mapping(data["sources"], file, "sources").items()),
-        views,
-        _checks(folder),
-    )
+    _distinct([s.name for s in sources], [v.name for v in views], file)
+    return PipelineConfig(name, root, folder, lane, schedule, sources, views, _checks(folder / "checks.yml", {v.name for v in views}))
 
 
-def _yaml(file: Path) -> Any:
-    try:
-        return yaml.safe_load(file.read_text()) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{file} is not valid YAML: {str(error).splitlines()[0]}", str(getattr(error, "problem_mark", "") or "").strip()) from error
+# -- pipeline.yml -----------------------------------------------------------------------------------
 
 
-def _mapping(value: Any, file: Path, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{file}: {where} must be a mapping of names, found {type(value).__name__}.", "See docs/pipelines.md.")
-    return value
-
-
-def _known(data: Mapping[str, Any], allowed: set[str], file: Path, where: str) -> None:
-    unknown = sorted(str(k) for k in data if k not in allowed)
-    if unknown:
-        raise ConfigError(f"{file}: unknown key {', '.join(repr(k) for k in unknown)} in {where}.", f"Allowed there: {', '.join(sorted(allowed))}.")
+def _settings(data: Any, file: Path) -> dict[str, dict[str, str]]:
+    """Settings by view."""
+    found = {}
+    for view, setting in _mapping(_or_empty(data), file, "views").items():
+        where = f"views.{view}"
+        known = _known(_mapping(_or_empty(setting), file, where), _VIEW_KEYS, file, where)
+        found[view] = {key: _one_of(value, MODES, f"{where}.{key}") for key, value in known.items()}
+    return found
 
 
 def _source(name: str, data: Any, folder: Path, file: Path) -> SourceConfig:
-    data = {"path": data} if isinstance(data, str) else _mapping(data, file, f"sources.{name}")
-    _known(data, _SOURCE_KEYS, file, f"sources.{name}")
+    check_name(name, "source")
+    where = f"sources.{name}"
+    data = {"path": data} if isinstance(data, str) else _mapping(data, file, where)
+    _known(data, _SOURCE_KEYS, file, where)
     if ("path" in data) == ("table" in data):
         raise ConfigError(f"{file}: source {name!r} needs either a path or a table.", "Give exactly one of the two.")
-    location = _location(str(data["path"]), folder, file) if "path" in data else str(data["table"])
-    primary = data.get("primary_key") or []
-    foreign = _mapping(data.get("foreign_keys") or {}, file, f"sources.{name}.foreign_keys")
-    keys = tuple((tuple(c.strip() for c in columns.split(",")), str(to)) for columns, to in foreign.items())
-    return SourceConfig(name, location, (primary,) if isinstance(primary, str) else tuple(primary), keys, str(data.get("effective_date") or ""))
+    location = _expanded(data["path"], folder, f"{where}.path") if "path" in data else _table(data["table"], f"{where}.table")
+    primary, foreign, effective = (data.get(key) for key in ("primary_key", "foreign_keys", "effective_date"))
+    return SourceConfig(
+        name,
+        location,
+        parameters.columns(primary, f"{where}.primary_key") if primary is not None else (),
+        parameters.references(foreign, f"{where}.foreign_keys") if foreign is not None else (),
+        parameters.text(effective, f"{where}.effective_date", "Name one column.") if effective is not None else "",
+    )
 
 
-def _location(text: str, folder: Path, file: Path) -> str:
-    def value(match: re.Match[str]) -> str:
+def _table(value: Any, where: str) -> str:
+    name = parameters.text(value, where, "Give a catalog identifier such as sales.orders.")
+    if is_path(name):
+        raise ConfigError(f"{where} is {shown(name)}, which is a path.", "Write it as `path:`; a table is a catalog identifier such as sales.orders.")
+    table_ref(name)
+    return name
+
+
+def _expanded(value: Any, folder: Path, what: str) -> str:
+    """A location with its ${NAME}s replaced, relative to the folder."""
+
+    def variable(match: re.Match[str]) -> str:
         found = os.environ.get(match[1], match[2])
         if found is None:
             raise ConfigError(
-                f"{file} uses ${{{match[1]}}}, which is not set in the environment.", f"Set {match[1]}, or give a default: ${{{match[1]}:-value}}."
+                f"{what} uses ${{{match[1]}}}, which is not set in the environment.", f"Set {match[1]}, or give a default: ${{{match[1]}:-value}}."
             )
         return found
 
-    expanded = _VARIABLE.sub(value, text)
-    if "://" in expanded or Path(expanded).is_absolute():
+    text = parameters.text(value, what, "Give a folder's path or a URL.")
+    if "${" in _VARIABLE.sub("", text):
+        raise ConfigError(f"{what} is {shown(text)}, with a ${{...}} that is not ended or has no name.", "Write ${NAME} or ${NAME:-default}.")
+    expanded = parameters.location(_VARIABLE.sub(variable, text), what)
+    if is_url(expanded) or Path(expanded).is_absolute():
         return expanded
-    return str((folder / expanded).resolve())
+    return parameters.location(os.path.realpath(folder / expanded), what)
 
 
-def _view(path: Path, settings: dict[str, Any]) -> ViewConfig:
+def _one_of(value: Any, allowed: tuple[str, ...], what: str) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise ConfigError(f"{what} is {shown(value)}.", f"Choose one of: {', '.join(allowed)}.")
+    return value
+
+
+def _distinct(sources: list[str], views: list[str], file: Path) -> None:
+    seen: dict[str, str] = {}
+    for name in [*sources, *views]:
+        if name.lower() in seen:
+            raise ConfigError(
+                f"{file}: the name {name!r} is taken by {seen[name.lower()]!r}.", "Sources and views share one set of names, without regard to case."
+            )
+        seen[name.lower()] = name
+
+
+# -- views/*.sql ------------------------------------------------------------------------------------
+
+
+def _view_files(folder: Path) -> list[Path]:
+    """The view files in order; a folder that can't be listed is an error, one that isn't there holds none."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(Path(e.path) for e in entries if e.name.lower().endswith(".sql") and not e.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError(f"{folder} can't be listed: {os_reason(error)}.", "It is the folder of the view files.") from error
+    return found
+
+
+def _view(path: Path, settings: dict[str, str]) -> ViewConfig:
     """A view file: settings may stand in its leading `--` comments as `-- mode: full`."""
-    sql = path.read_text()
-    found: dict[str, Any] = {}
-    for line in sql.splitlines():
-        if not line.strip().startswith("--"):
-            break
-        match = re.match(r"--\s*(\w+)\s*:\s*(\S+)\s*$", line.strip())
-        if match and match[1] in _VIEW_KEYS:
-            found[match[1]] = match[2]
-    return ViewConfig(path.stem, sql, **{"mode": "auto", **found, **settings}, file=str(path))
+    with _in(path):
+        name = check_name(path.stem, "view")
+        sql = read_text(path)
+        found: dict[str, str] = {}
+        for line in sql.split("\n"):
+            if line.strip() and not line.strip().startswith("--"):
+                break
+            match = _SETTING.match(line)
+            if match and match[1] in _VIEW_KEYS:
+                found[match[1]] = _one_of(match[2], MODES, f"the comment's {match[1]}")
+        if not sql.strip():
+            raise ConfigError("it is empty.", "A view file holds one SELECT.")
+    return ViewConfig(name, sql, **{"mode": "auto", **found, **settings}, file=str(path))
 
 
-def _checks(folder: Path) -> dict[str, Any]:
-    file = folder / "checks.yml"
-    if not file.exists():
+# -- checks.yml -------------------------------------------------------------------------------------
+
+
+def _checks(file: Path, views: set[str]) -> dict[str, Any]:
+    if not _there(file):
         return {}
-    data = _mapping(_yaml(file), file, "the file")
-    for view, checks in data.items():
-        _known(_mapping(checks or {}, file, view), _CHECK_KEYS, file, view)
+    data = _mapping(_or_empty(read_yaml(file)), file, "the file")
+    with _in(file):
+        check_checks(data, views)
+    return data
+
+
+def check_checks(checks: Mapping[str, Any], views: Iterable[str]) -> None:
+    """Raises ConfigError for checks of what is no view, and for what is no expectation."""
+    listed = sorted(views)
+    for view, by_kind in checks.items():
+        if view not in listed:
+            raise ConfigError(f"There are checks for {shown(view)}, which is no view.", f"There are: {', '.join(listed) or 'none'}.")
+        for kind, rules in _known(_mapping(_or_empty(by_kind), CHECKS, view), _CHECK_KEYS, CHECKS, view).items():
+            if rules is not None:
+                check_rules(view, rules, f"{view}.{kind}")
+
+
+# -- parts ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _in(file: Path) -> Iterator[None]:
+    """Name the file in front of an error that doesn't."""
+    try:
+        yield
+    except ConfigError as error:
+        if str(file) in error.message:
+            raise
+        raise ConfigError(f"{file}: {error.message}", error.hint) from error
+
+
+def _there(file: Path) -> bool:
+    """Whether something has this name, be it a broken link, or in a folder that may not be entered."""
+    try:
+        os.lstat(file)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ConfigError(f"{file} can't be read: {os_reason(error)}.", "Check the path and its permissions.") from error
+    return True
+
+
+def _or_empty(value: Any) -> Any:
+    """A key with nothing behind it (or a file with nothing in it) stands for an empty mapping."""
+    return {} if value is None else value
+
+
+def _mapping(value: Any, file: Path | str, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{file}: {where} must be a mapping of names, found {type(value).__name__}.", "See docs/pipelines.md.")
+    for key in value:
+        if not isinstance(key, str):
+            raise ConfigError(f"{file}: {where} has the key {shown(key)}, which YAML reads as {type(key).__name__}.", "Write it in quotes.")
+    return value
+
+
+def _known(data: dict[str, Any], allowed: set[str], file: Path | str, where: str) -> dict[str, Any]:
+    unknown = sorted(k for k in data if k not in allowed)
+    if unknown:
+        raise ConfigError(f"{file}: unknown key {', '.join(shown(k) for k in unknown[:5])} in {where}.", f"Allowed there: {', '.join(sorted(allowed))}.")
     return data

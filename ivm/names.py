@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ivm.errors import ConfigError
+from ivm.parameters import shown
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _CATALOG = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*){0,2}\Z")
@@ -25,7 +26,7 @@ def check_name(name: str, what: str) -> str:
     """
     if not isinstance(name, str) or not _NAME.match(name):
         raise ConfigError(
-            f"{name!r} is not a name for a {what}: expected letters, digits and underscores, not starting with a digit.",
+            f"{shown(name)} is not a name for a {what}: expected letters, digits and underscores, not starting with a digit.",
             "Rename it; a path or a catalog identifier goes into the source's location.",
         )
     if name.lower().startswith(RESERVED_PREFIX):
@@ -91,5 +92,7 @@ def table_ref(location: str, version: int | None = None) -> str:
     elif _CATALOG.match(location):
         ref = ".".join(ident(part) for part in location.split("."))
     else:
-        raise ConfigError(f"{location!r} is neither a path (with a slash) nor a catalog identifier (one to three names with dots).", "Give one of the two.")
+        raise ConfigError(
+            f"{shown(location)} is neither a path (with a slash) nor a catalog identifier (one to three names with dots).", "Give one of the two."
+        )
     return ref if version is None else f"{ref} VERSION AS OF {int(version)}"

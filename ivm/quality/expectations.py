@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ivm.errors import ConfigError
+from ivm.quality.catalog import check_rules, classes, rule_parts
 from ivm.quality.results import Result
 
 _local = threading.local()
@@ -38,26 +39,27 @@ def build(rules: Sequence[Mapping[str, Any]], view: str) -> list[Any]:
     """Expectations from `{expect_...: {arguments}}` entries. Raises ConfigError for an unknown name or argument."""
     import great_expectations.expectations as gxe
 
-    known = {_snake(n): getattr(gxe, n) for n in dir(gxe) if n.startswith("Expect")}
+    check_rules(view, list(rules), f"the checks of view {view!r}")
     expectations = []
     for rule in rules:
-        if not isinstance(rule, Mapping) or len(rule) != 1:
-            raise ConfigError(f"A check of view {view!r} is {rule!r}.", "Write it as `- expect_...: {column: ...}`.")
-        ((name, arguments),) = rule.items()
-        if name not in known:
-            close = [k for k in known if name.split("_to_")[-1][:12] in k][:4]
-            raise ConfigError(
-                f"View {view!r} has a check {name!r}, which Great Expectations does not know.", f"Close to it: {', '.join(close) or 'see its gallery'}."
-            )
+        name, arguments = rule_parts(view, rule)
         try:
-            expectations.append(known[name](**(arguments or {})))
+            expectations.append(getattr(gxe, classes()[name])(**arguments))
         except Exception as error:
-            raise ConfigError(f"The check {name} of view {view!r} is not right: {str(error).splitlines()[0]}", "Look at its arguments.") from error
+            raise ConfigError(f"The check {name} of view {view!r} is not right: {_complaint(error)}.", "Look at its arguments.") from error
     return expectations
 
 
-def _snake(name: str) -> str:
-    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+def _complaint(error: Exception) -> str:
+    """What pydantic says of each argument, in one line.
+
+    >>> _complaint(ValueError("2 validation errors for X\\ncolumn\\n  field required\\nmostly\\n  not a number"))
+    'column: field required; mostly: not a number'
+    """
+    lines = str(error).splitlines()
+    if len(lines) < 3:
+        return lines[0] if lines else type(error).__name__
+    return "; ".join(f"{where.strip()}: {what.strip()}" for where, what in zip(lines[1::2], lines[2::2], strict=False))
 
 
 def validate(folder: str, view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any]) -> list[Result]:
