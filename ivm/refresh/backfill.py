@@ -16,6 +16,7 @@ from ivm.errors import ConfigError, StateError
 from ivm.feed.datasets import register
 from ivm.lake import native
 from ivm.names import ident, table_ref
+from ivm.parameters import shown
 from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.full import stream_rows
@@ -27,6 +28,7 @@ from ivm.refresh.verify import recompute_sql, source_at
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.statements import accumulate, accumulated, consolidated
 from ivm.session import SparkAnalyzer, error_text
+from ivm.sql.condition import parse_condition
 from ivm.sql.render import LeafSql, columns_sql, core_sql, typed_nulls
 from ivm.trace.store import append_batch
 
@@ -43,7 +45,7 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     elif open_epoch is not None:
         raise StateError("An epoch is open: an earlier refresh did not end.", "Run a refresh first, then the backfill.")
     compiled = context.compiled[view]
-    check_condition(context, view, where)
+    where = check_condition(context, view, where)
     integrity = inspect_tables(context, context.log.manifest())
     damaged = next((integrity.damaged[u] for u in compiled.unit_names if u in integrity.damaged), "")
     if damaged:
@@ -85,8 +87,12 @@ def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, start
     return Outcome(view, view, INCREMENTAL, task.code, task.reason, publish, after, rows_out=batch.num_rows, seconds=seconds)
 
 
-def check_condition(context: Context, view: str, where: str) -> None:
-    """Raises ConfigError where `where` is not a boolean over the columns that the view can be sliced by."""
+def check_condition(context: Context, view: str, where: str) -> str:
+    """The condition as it goes into statements (see `ivm.sql.condition`).
+
+    Raises ConfigError where `where` is not a boolean over the columns that the view can be sliced by.
+    """
+    condition = parse_condition(where)
     program = context.compiled[view].program
     unit = program.units[-1] if program.units else None
     columns = list(program.columns)
@@ -98,14 +104,21 @@ def check_condition(context: Context, view: str, where: str) -> None:
     if not columns:
         raise ConfigError(f"View {view!r} has no group keys to slice by.", "Backfill the whole view.")
     nulls = typed_nulls(columns)
-    listed = ", ".join(c.name for c in columns)
+    message = f"{shown(where)} is not a condition over the {what} of view {view!r}"
+    listed = f"There are: {', '.join(c.name for c in columns)}."
+    analyzer = SparkAnalyzer(context.spark())
     try:
-        found = context.spark().sql(f"SELECT ({where}) AS c FROM {nulls}").schema["c"].dataType.simpleString()
-        complaint = SparkAnalyzer(context.spark()).scalar([where], nulls)
+        # Spark must take the user's own text (which is analysed only) for what we made of it.
+        found = context.spark().sql(f"SELECT ({condition}) AS c FROM {nulls}").schema["c"].dataType.simpleString()
+        same = analyzer.same(f"SELECT ({condition}) AS c FROM {nulls}", f"SELECT ({where}\n) AS c FROM {nulls}")
+        complaint = analyzer.scalar([condition], nulls)
     except PySparkException as error:
-        raise ConfigError(f"{where!r} is not a condition over the {what} of view {view!r}: {error_text(error)}", f"There are: {listed}.") from error
+        raise ConfigError(f"{message}: {error_text(error)}", listed) from error
+    if not same:
+        raise ConfigError(f"{message}: Spark understands it otherwise than as {condition}.", "Write it in a plainer form.")
     if found != "boolean" or complaint:
-        raise ConfigError(f"{where!r} is not a condition over the {what} of view {view!r}: {complaint or 'its type is ' + found}.", f"There are: {listed}.")
+        raise ConfigError(f"{message}: {complaint or 'its type is ' + found}.", listed)
+    return condition
 
 
 def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, where: str, epoch: int) -> None:
