@@ -8,6 +8,7 @@ pipe.refresh()
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
@@ -15,11 +16,14 @@ from inspect import signature as inspect_signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ivm import parameters
+from ivm.config import check_checks, load_folder
 from ivm.errors import ConfigError, ViewError
 from ivm.explain import Explanation, explain_view
 from ivm.feed.source import Source, inspect
 from ivm.lake import native
 from ivm.names import check_name, table_ref
+from ivm.parameters import LANES, MODES, shown
 from ivm.refresh.compact import Compaction, compact
 from ivm.refresh.context import Context, Progress
 from ivm.refresh.epochs import EpochLog
@@ -27,7 +31,7 @@ from ivm.refresh.integrity import readable
 from ivm.refresh.records import EpochPlan
 from ivm.refresh.run import Gate, Report, committed_or_raise, step_apply, step_check, step_compact, step_plan, step_publish, view_reports
 from ivm.refresh.verify import Verification, verify_view
-from ivm.refresh.views import MODES, View
+from ivm.refresh.views import View
 from ivm.session import get_session
 from ivm.trace.store import Layout, Retention
 from ivm.zset.collection import Collection
@@ -40,7 +44,6 @@ if TYPE_CHECKING:
 
 #: A view as a function of collections.
 Operators = Callable[..., Collection]
-LANES = ("auto", "native", "spark")
 
 
 class Pipeline:
@@ -62,22 +65,24 @@ class Pipeline:
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
-            raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder or URL under which state and outputs shall live.")
+            raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder under which state and outputs shall live.")
         if lane not in LANES:
-            raise ConfigError(f"There is no lane {lane!r}.", f"Choose one of: {', '.join(LANES)}.")
+            raise ConfigError(f"There is no lane {shown(lane)}.", f"Choose one of: {', '.join(LANES)}.")
+        if checks is not None and not isinstance(checks, Mapping):
+            raise ConfigError(f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md.")
         self.name = name
         self._spark = spark
-        location = str(root).rstrip("/")
-        layout = Layout(str(Path(native.local_path(location)).absolute()) if "://" not in location or location.startswith("file:") else location)
+        folder = Path(parameters.local_folder(root, "root")).absolute()
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise ConfigError(f"The root {folder} is not a folder.", "Give the folder under which state and outputs shall live; it need not exist.")
+        layout = Layout(str(folder))
         self.context = Context(name, layout, EpochLog(layout.epochs, name), lambda: self.spark, lane, retention or Retention(), checks=dict(checks or {}))
 
     @classmethod
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:
         """A pipeline from its folder (pipeline.yml, views/*.sql, checks.yml). Raises ConfigError, naming file and key."""
-        from ivm.config import load_folder
-
-        config = load_folder(Path(folder))
-        pipe = cls(config.name, spark, root or config.root, lane=config.lane, checks=config.checks)
+        config = load_folder(Path(parameters.location(folder, "the pipeline's folder")))
+        pipe = cls(config.name, spark, config.root if root is None else root, lane=config.lane, checks=config.checks)
         for source in config.sources:
             pipe.source(source.name, source.location, source.primary_key, dict(source.foreign_keys), source.effective_date)
         for view in config.views:
@@ -111,8 +116,15 @@ class Pipeline:
         """
         check_name(name, "source")
         self._free(name)
-        keys = tuple(((c,) if isinstance(c, str) else tuple(c), to.lower()) for c, to in (foreign_keys or {}).items())
-        source = Source(name, str(location), (primary_key,) if isinstance(primary_key, str) else tuple(primary_key), keys, effective_date)
+        what = f"Source {name!r}:"
+        source = Source(
+            name,
+            parameters.location(location, f"{what} the location"),
+            parameters.columns(primary_key, f"{what} primary_key"),
+            parameters.references({} if foreign_keys is None else foreign_keys, f"{what} foreign_keys"),
+            parameters.text(effective_date, f"{what} effective_date", "Name one column.") if effective_date != "" else "",
+        )
+        self._apart(source.location, *(v.name for v in self.context.views.values()))
         inspect(source, None if native.is_local(source.location) else self.spark, self.context.lane)
         self.context.sources[name.lower()] = source
 
@@ -131,12 +143,15 @@ class Pipeline:
             return name
         check_name(name, "view")
         self._free(name)
-        if not sql.strip():
+        if not isinstance(sql, str) or not sql.strip():
             raise ConfigError(f"View {name!r} has no SQL.", "Pass a SELECT, or decorate a function of collections with @pipe.view.")
         if mode not in MODES:
-            raise ConfigError(f"View {name!r} has the mode {mode!r}.", f"Choose one of: {', '.join(MODES)}.")
+            raise ConfigError(f"View {name!r} has the mode {shown(mode)}.", f"Choose one of: {', '.join(MODES)}.")
         if name.lower() == "_ivm":
             raise ConfigError("A view can't be named '_ivm': the pipeline's state lives there.", "Rename it.")
+        parameters.text(sql, f"The SQL of view {name!r}", "Pass a SELECT.")
+        for source in self.context.sources.values():
+            self._apart(source.location, name)
         self.context.views[name.lower()] = View(name, sql.strip().rstrip(";"), mode, file)
         if file:
             return None
@@ -159,6 +174,18 @@ class Pipeline:
         if name.lower() in self.context.views or name.lower() in self.context.sources:
             raise ConfigError(f"The name {name!r} is taken in pipeline {self.name!r}.", "Sources and views share one set of names, without regard to case.")
 
+    def _apart(self, location: str, *views: str) -> None:
+        """Raises ConfigError where a source lies where state or a view's table lies: a refresh would write into its own source."""
+        if not native.is_local(location):
+            return
+        source = Path(os.path.realpath(location))
+        root = Path(os.path.realpath(self.root))
+        if root == source or source in root.parents:
+            raise ConfigError(f"The root {self.root} lies in the table {location}, which is a source.", "Give state and outputs a folder of their own.")
+        for table in ("_ivm", *(v.lower() for v in views)):
+            if root / table in (source, *source.parents):
+                raise ConfigError(f"The source at {location} lies where {self.root}/{table} is written.", "Move one of the two, or rename the view.")
+
     def _compile(self, view: str = "") -> None:
         """Compile all views. Raises ViewError where `view` can't be."""
         self.context.compile(*self.context.survey())
@@ -167,11 +194,19 @@ class Pipeline:
 
     def known(self, view: str) -> str:
         """The view's name as it is kept (lower case). Raises ConfigError for an unknown one."""
-        if view.lower() not in self.context.views:
+        if not isinstance(view, str) or view.lower() not in self.context.views:
             raise ConfigError(
-                f"Pipeline {self.name!r} has no view {view!r}.", f"There are: {', '.join(sorted(v.name for v in self.context.views.values())) or 'none'}."
+                f"Pipeline {self.name!r} has no view {shown(view)}.", f"There are: {', '.join(sorted(v.name for v in self.context.views.values())) or 'none'}."
             )
         return view.lower()
+
+    def _known(self, views: Iterable[str] | None) -> list[str] | None:
+        return None if views is None else [self.known(v) for v in parameters.names(views, "views")]
+
+    def _check_declared(self) -> None:
+        """Raises ConfigError for foreign keys and checks that lead nowhere; what they name may be declared after them."""
+        parameters.check_references({s.name: (s.primary_key, s.foreign_keys) for s in self.context.sources.values()})
+        check_checks(self.context.checks, [v.name for v in self.context.views.values()])
 
     # -- the protocol -----------------------------------------------------------------------------
 
@@ -181,7 +216,7 @@ class Pipeline:
         A view that fails, or whose expectations fail, is reported with its error and held back with what reads it; the others
         are published. Raises ConcurrentRefreshError where another refresh is running, StateError where the step itself can't go on.
         """
-        return self._run([self.known(v) for v in views] if views is not None else None, frozenset(), progress)
+        return self._run(self._known(views), frozenset(), progress)
 
     def backfill(self, view: str, where: str | None = None, progress: Progress | None = None, day: str | date | None = None) -> Report:
         """Rebuild a view from its sources; with `where` (over the view's columns) only that slice may change.
@@ -194,6 +229,7 @@ class Pipeline:
         from ivm.refresh.backfill import backfill_slice
 
         name = self.known(view)
+        self._check_declared()
         if day is not None:
             self._compile()
             past = check_day(self.context, name, day, where)
@@ -250,7 +286,8 @@ class Pipeline:
         """What a refresh would do now; nothing is written. None where nothing changed."""
         from ivm.refresh.plan import plan_epoch
 
-        return plan_epoch(self.context, [self.known(v) for v in views] if views is not None else None)
+        self._check_declared()
+        return plan_epoch(self.context, self._known(views))
 
     def _gate(self) -> Gate:
         from ivm.quality.gate import run_gate
@@ -259,6 +296,7 @@ class Pipeline:
 
     def _run(self, views: list[str] | None, rebuild: frozenset[str], progress: Progress | None) -> Report:
         started = time.perf_counter()
+        self._check_declared()
         if progress is not None:
             self.context.progress = progress
         reports: dict[str, Any] = {}
@@ -284,6 +322,7 @@ class Pipeline:
 
     def compact(self, keep_epochs: int = 10) -> list[Compaction]:
         """Advance traces to the newest epoch that readers may still need, and rewrite small files."""
+        keep_epochs = parameters.number(keep_epochs, "keep_epochs")
         with self.context.exclusive():
             self._compile()
             return compact(self.context, keep_epochs)
@@ -297,6 +336,8 @@ class Pipeline:
         It comes from what is kept by day, or is computed from the sources' rows that were effective then (see `ivm.refresh.as_of`).
         """
         name = self.known(view)
+        epoch = None if epoch is None else parameters.number(epoch, "epoch")
+        revision = None if revision is None else parameters.number(revision, "revision")
         if as_of is not None or revision is not None:
             from ivm.refresh.as_of import as_of_sql
 

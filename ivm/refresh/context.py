@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from ivm.errors import ConcurrentRefreshError, IvmError, StateError, ViewError
+from ivm.errors import ConcurrentRefreshError, IvmError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
+from ivm.files import writing
 from ivm.lake import native
 from ivm.plan.nodes import Relation
 from ivm.refresh.epochs import EpochLog
@@ -140,14 +141,18 @@ class Context:
     def exclusive(self) -> Iterator[None]:
         """Hold the pipeline's lock while a step runs (a file lock, where the root is a local folder).
 
-        Raises ConcurrentRefreshError where another process holds it.
+        Raises ConcurrentRefreshError where another process holds it, ConfigError where the root can't be written to.
         """
         if not native.is_local(self.layout.root):
             yield
             return
         import fcntl
 
-        with self._lock_file() as file:
+        lock = Path(self.layout.internal) / "lock"
+        with writing(lock):
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            opened = lock.open("a+")
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -155,11 +160,3 @@ class Context:
                     f"Another refresh of pipeline {self.name!r} is running; it wins, this one did nothing.", "Run it again when the other has ended."
                 ) from error
             yield
-
-    def _lock_file(self) -> IO[str]:
-        lock = Path(self.layout.internal) / "lock"
-        try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            return lock.open("a+")
-        except OSError as error:
-            raise StateError(f"The lock {lock} can't be opened ({error.strerror}).", "Make the root writable for whoever runs the refresh.") from error

@@ -27,8 +27,6 @@ from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
 from ivm.trace.arranged import TIME
 
-MODES = ("auto", "incremental", "full")
-
 
 @dataclass(frozen=True)
 class View:

@@ -169,3 +169,83 @@ def test_what_spark_refuses_is_named_with_file_and_line(spark, lake, tmp_path):
         pipe = ivm.Pipeline.load(folder, spark=spark)
         with pytest.raises(ViewError, match=rf"(?s)wrong\.sql.*({message})"):
             pipe.refresh()
+
+
+CONDITIONS = (
+    *("k = 1", "k <=> NULL", "v NOT IN (1, 2)", "k BETWEEN 1 AND 2 OR NOT (v > 3 AND k <> 2)", "-v < -2 AND v % 3 = 1 AND ~v > -9", "k DIV 2 = 1", "k & 1 = 1 OR k ^ 2 = v | 1"),
+    *("s = 'it''s' OR s = \"it's\"", "s LIKE '%\\_a' OR s LIKE '/%' ESCAPE '/'", "s RLIKE '^A\\\\d'", "s = r'\\d'", "s || 'a' = 'ba'", "trim(BOTH 'x' FROM s) = 'a'", "s = 'a\nb\\n\t'"),
+    *("d = DATE '2026-03-01'", "d > d - INTERVAL 1 DAY", "d > d - INTERVAL '1-2' YEAR TO MONTH", "dateadd(DAY, 1, d) = d", "EXTRACT(YEAR FROM d) = 2026", "d = TIMESTAMP '2026-01-01 00:00:00'"),
+    *("CASE WHEN k > 1 THEN TRUE ELSE v = 2 END", "if(k > 1, TRUE, FALSE)", "coalesce(k, v) = 1", "nvl(s, 'x') = 'x'", "CAST(s AS INT) = 1", "TRY_CAST(s AS DECIMAL(10, 2)) = 1.5BD", "k = 1L OR k = 1e1"),
+    *("(k, v) IN ((1, 2), (3, 4))", "struct(k, v) = struct(1, 2)", "substring(s, 1, 2) = 'a'", "position('a' IN s) = 1", "s = X'1A'", "s ILIKE 'A%'", "TRUE", "s IS NOT NULL", "`k` = 1"),
+)  # fmt: skip
+
+
+def test_conditions_mean_to_spark_what_was_written(spark):
+    """What is made of a condition is the same to Spark as its own text."""
+    from ivm.session import SparkAnalyzer
+    from ivm.sql.condition import parse_condition
+
+    analyzer = SparkAnalyzer(spark)
+    row = "(SELECT CAST(NULL AS int) AS k, CAST(NULL AS int) AS v, CAST(NULL AS string) AS s, CAST(NULL AS date) AS d)"
+    for text in CONDITIONS:
+        assert analyzer.same(f"SELECT ({parse_condition(text)}) AS c FROM {row}", f"SELECT ({text}) AS c FROM {row}"), text
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("k = 1) OR (1=1", "can't be parsed as one expression"),
+        ("k = 1 --", "comment"),
+        ("k IN (SELECT k FROM t)", "list of values"),
+        ("rand() > 0.5", "another answer each time"),
+        ("s > 1", r"group keys.*There are: k"),
+        ("k", "its type is bigint"),
+        ("nothing = 1", "nothing"),
+        ("k ?? 1 = 1", "group keys"),
+        ("abs(k, 2) = 1", "group keys"),
+        ("reflect('java.lang.System', 'exit', 0) = 1", "reflect"),
+    ],
+)
+def test_a_slice_is_one_condition_and_is_refused_before_anything_is_planned(pipe, where, message):
+    pipe.view("v", "SELECT k, sum(v) AS s FROM t GROUP BY k")
+    pipe.refresh()
+    with pytest.raises(ConfigError, match=f"(?s){message}"):
+        pipe.backfill("v", where)
+    assert pipe.context.log.open_epoch() is None
+    assert pipe.context.log.next_epoch() == 2
+    assert pipe.backfill("v", "k = 1 OR k = 2").epoch == 2
+
+
+def test_parameters_of_the_api_are_refused_in_our_words(pipe):
+    pipe.view("v", "SELECT k, v FROM t")
+    assert pipe.refresh("v").ok  # one name may stand alone
+    for call in (
+        lambda: pipe.refresh(5),
+        lambda: pipe.refresh([5]),
+        lambda: pipe.read("v", epoch=-1),
+        lambda: pipe.read("v", epoch=True),
+        lambda: pipe.read("v", epoch=10**30),
+        lambda: pipe.read("v", revision="1"),
+        lambda: pipe.read("v", as_of=5),
+        lambda: pipe.compact(-1),
+        lambda: pipe.compact("x"),
+        lambda: pipe.backfill("v", 5),
+        lambda: pipe.backfill("v", day=5),
+        lambda: pipe.explain(None),
+        lambda: pipe.verify(["v"]),
+        lambda: pipe.source("u", pipe.context.sources["t"].location, primary_key=5),
+        lambda: pipe.view("w", 5),
+    ):
+        with pytest.raises(ConfigError):
+            call()
+    assert pipe.read("v", epoch=1).count() == 5
+    assert pipe.compact(2**63 - 1) is not None
+
+
+def test_keys_that_lead_nowhere_are_refused_before_a_refresh(pipe, lake):
+    pipe.source("u", lake.path("t"), foreign_keys={"k": "nothing"})
+    pipe.view("v", "SELECT k FROM t")
+    for step in (pipe.plan, pipe.refresh):
+        with pytest.raises(ConfigError, match="foreign key to 'nothing'"):
+            step()
+    assert pipe.context.log.open_epoch() is None
