@@ -26,8 +26,10 @@ def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
     for table in tree.find_all(exp.Table):
         if _is_cte(table) or isinstance(table.this, exp.Func) or table.find_ancestor(exp.Hint):
             continue
-        start = min(p.meta["start"] for p in table.parts if "start" in p.meta)
-        end = max(p.meta["end"] for p in table.parts if "end" in p.meta)
+        named = [p.meta for p in table.parts if "start" in p.meta]
+        if not named:
+            raise ViewError(f"The view reads {table.sql(IvmSpark)}, which is no name of a table.", "Name a source or a view.")
+        start, end = min(m["start"] for m in named), max(m["end"] for m in named)
         found.append((".".join(p.name for p in table.parts), start, end + 1, bool(table.alias) or table.args.get("sample") is not None))
     return tuple(sorted(found, key=lambda t: t[1]))
 
@@ -63,6 +65,8 @@ def query_tree(sql: str) -> exp.Expression:
         statements = [s for s in sqlglot.parse(sql, read=IvmSpark) if s is not None]
     except SqlglotError as error:
         raise ViewError(f"The view's SQL can't be parsed: {first_line(error)}", "A view is one SELECT statement in Spark SQL.") from error
+    except RecursionError as error:
+        raise ViewError("The view's SQL nests too deeply.", "Split it: a part can be a view of its own.") from error
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         raise ViewError("A view is one SELECT statement.", f"Found {len(statements)} statements or another kind of statement.")
     return statements[0]

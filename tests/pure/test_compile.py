@@ -138,6 +138,19 @@ def test_unknown_tables_are_named():
         program("SELECT * FROM nowhere, somewhere")
 
 
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT k FROM @t", "no name of a table"),
+        ("SELECT k FROM {0}t", "no name of a table"),
+        ("SELECT * FROM (" * 600 + "SELECT ok FROM orders" + ") q" * 600, "nests too deeply"),
+    ],
+)
+def test_what_the_parser_stumbles_over_is_refused(sql, message):
+    with pytest.raises(ViewError, match=message):
+        program(sql)
+
+
 def test_splice_leaves_all_else_alone():
     sql = "WITH orders AS (SELECT * FROM lines /* lines */) SELECT 'lines', l.n FROM orders l, lines WHERE lines.n = 1"
     assert (
