@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ivm.demo import tpch
-from ivm.errors import IvmError
+from ivm.errors import ConfigError, IvmError
 from ivm.names import table_ref
 from ivm.orchestration.services import HOST, airflow_environment, free_port, start_airflow, start_connect_server
 
@@ -53,8 +53,7 @@ def run_demo(scale: float, batches: int, keep: bool, folder: Path, out: Console)
     """Run it all; returns the exit code."""
     demo = _Demo(scale, batches, folder, out)
     started = time.perf_counter()
-    shutil.rmtree(folder / "lake", ignore_errors=True)
-    shutil.rmtree(folder / "airflow", ignore_errors=True)
+    _clear(folder)
     out.print(f"TPC-H at scale {scale} in {folder}")
     tpch.generate(folder / "data" / str(scale), scale)
     services: list[Any] = []
@@ -83,6 +82,15 @@ def run_demo(scale: float, batches: int, keep: bool, folder: Path, out: Console)
         for service in reversed(services):
             service.stop()
     return 0 if equal else 1
+
+
+def _clear(folder: Path) -> None:
+    """Remove an earlier demo's lake and Airflow home. Raises ConfigError where the folder was not made by a demo."""
+    earlier = [folder / name for name in ("lake", "airflow") if (folder / name).exists()]
+    if earlier and not (folder / "data").is_dir():
+        raise ConfigError(f"{earlier[0]} is not an earlier demo's, and the demo would remove it.", "Give --folder a new folder, or remove it yourself.")
+    for path in earlier:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _epochs(demo: _Demo, env: dict[str, str]) -> bool:
