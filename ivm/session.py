@@ -198,7 +198,7 @@ class SparkAnalyzer:
         try:
             return self.spark.sql(sql).schema
         except PySparkException as error:
-            raise ViewError(f"Spark refuses this SQL: {error_text(error)}") from error
+            raise ViewError(f"Spark refuses this SQL: {error_text(error)}", "Correct it there; a view is one SELECT in Spark SQL.") from error
 
     def same(self, one: str, other: str) -> bool:
         from pyspark.errors import PySparkException

@@ -1,25 +1,30 @@
 """The `ivm` command: one verb a function, a table for people, `--json` for machines, non-zero exit on failure.
 
-A verb takes the pipeline's folder (`-p`, default: here). Errors are one message, never a traceback.
+A verb takes the pipeline's folder (`-p`, default: here). Errors are one message, never a traceback; docs/cli.md lists the exit codes.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import select
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from ivm.errors import IvmError
+from ivm import parameters
+from ivm.cli.failures import ExitCode, Failure, UsageError, failure
 
 app = typer.Typer(
     help="SQL views over Delta tables, kept exactly up to date by applying only what changed.",
@@ -27,8 +32,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-_out = Console()
-_err = Console(stderr=True)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """main() ends quietly then, with a code of its own."""
+        raise BrokenPipeError
+
+
+_out = _Console(markup=False, highlight=False)
+_err = _Console(stderr=True, markup=False, highlight=False)
 
 Folder = Annotated[Path, typer.Option("--pipeline", "-p", help="The pipeline's folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -37,30 +50,75 @@ HERE = Path()
 DEMO = Path(os.environ.get("IVM_DEMO_FOLDER", "demo"))
 
 
-def main() -> None:
-    """Run the command line; an error of ours or of Spark's becomes its message and exit code 1."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line (`sys.argv` by default); any exception becomes its sentence and exit code (see `ivm.cli.failures`)."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the terminal can't show is shown as its code
     try:
-        app()
-    except IvmError as error:
-        _fail(type(error).__name__, str(error))
-    except ModuleNotFoundError as error:
-        extra = {"pyspark": "spark", "delta": "spark", "airflow": "airflow", "great_expectations": "quality"}.get(str(error.name).split(".")[0])
-        if extra is None:
-            raise
-        _fail("MissingPackage", f"{error.name} is not installed. Install it with: pip install 'ivm[{extra}]'")
-    except Exception as error:
-        if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
-            raise
-        from ivm.session import error_text
-
-        _fail(type(error).__name__, f"Spark says: {error_text(error)}")
+        code = _ended(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        unread = [fd for fd in (1, 2) if _unread(fd)]
+        for fd in unread:  # what is left in the buffer must not fail a second time when the interpreter ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+        # Another pipe that broke, say to Spark, is a failure as any.
+        code = ExitCode.NO_READER if unread else _fail(failure(error), arguments)
+    sys.exit(code)
 
 
-def _fail(kind: str, message: str) -> None:
-    if "--json" in sys.argv:
-        print(json.dumps({"error": kind, "message": message}))
-    _err.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
-    sys.exit(1)
+def _unread(fd: int) -> bool:
+    """Whether the program that read a pipe has ended."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _ended(arguments: Sequence[str]) -> int:
+    """Run, and tell what went wrong; the exit code."""
+    try:
+        return _run(list(arguments))
+    except UsageError as error:
+        return _usage(error, arguments)
+    except (BrokenPipeError, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
+        if os.environ.get("IVM_DEBUG") == "1":
+            traceback.print_exc()
+        return _fail(failure(error), arguments)
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code; exceptions pass as they are, which click's own main would not let them."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("ivm", arguments) as context:
+            return int(command.invoke(context) or 0)
+    except typer.Exit as end:
+        return int(end.exit_code)
+
+
+def _usage(error: Exception, arguments: Sequence[str]) -> int:
+    context = getattr(error, "ctx", None)
+    if not arguments and context is not None:
+        _err.print(Text(context.get_help()))
+        return ExitCode.USAGE
+    verb = context.command_path if context is not None else "ivm"
+    said: str = error.format_message()  # type: ignore[attr-defined]
+    return _fail(Failure("UsageError", f"{said.rstrip('.')}. See `{verb} --help`.", ExitCode.USAGE), arguments)
+
+
+def _fail(what: Failure, arguments: Sequence[str]) -> int:
+    if "--json" in arguments:
+        print(json.dumps({"error": what.kind, "message": what.message}))
+    _err.print(Text.assemble(("error:", "bold red"), " ", _visible(what.message)), soft_wrap=True)
+    return what.code
+
+
+def _visible(text: str) -> str:
+    """Text of files and arguments with control characters shown, so that they can't steer the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _load(folder: Path) -> Any:
@@ -71,9 +129,18 @@ def _load(folder: Path) -> Any:
 
 def _print(data: Any, as_json: bool, show: Callable[[], None]) -> None:
     if as_json:
-        print(json.dumps(data, default=str, indent=2))
+        print(json.dumps(_plain(data), default=str, indent=2, allow_nan=False))
     else:
         show()
+
+
+def _plain(data: Any) -> Any:
+    """Data that JSON has: NaN and infinities, which it has not, become texts, and so do keys."""
+    if isinstance(data, float) and not math.isfinite(data):
+        return str(data)
+    if isinstance(data, dict):
+        return {str(k): _plain(v) for k, v in data.items()}
+    return [_plain(v) for v in data] if isinstance(data, list | tuple) else data
 
 
 @contextmanager
@@ -96,12 +163,12 @@ def _progress(as_json: bool) -> Iterator[Any]:
 
 
 def _table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     for column in columns:
         numeric = rows and all(isinstance(r[columns.index(column)], int | float | type(None)) for r in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*("" if v is None else f"{v:,}" if isinstance(v, int) else str(v) for v in row))
+        table.add_row(*(Text("" if v is None else f"{v:,}" if isinstance(v, int) else _visible(str(v))) for v in row))
     _out.print(table)
 
 
@@ -139,7 +206,7 @@ def plan(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) 
 def explain(view: str, pipeline: Folder = HERE, as_json: AsJson = False) -> None:
     """Show a view's incremental program, or why it is refreshed in full."""
     explanation = _load(pipeline).explain(view)
-    _print(explanation.to_dict(), as_json, lambda: _out.print(str(explanation), markup=False, highlight=False, soft_wrap=True))
+    _print(explanation.to_dict(), as_json, lambda: _out.print(str(explanation), soft_wrap=True))
 
 
 @app.command()
@@ -174,13 +241,13 @@ def _show_report(report: Any, as_json: bool) -> None:
 
     _print(asdict(report), as_json, show)
     if not report.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
 def check(
     pipeline: Folder = HERE,
-    last: Annotated[int, typer.Option(help="Epochs to show.")] = 1,
+    last: Annotated[int, typer.Option(help="Epochs to show.", min=1)] = 1,
     html: Annotated[Path | None, typer.Option(help="Write all kept results as a page (Data Docs) to this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -192,12 +259,13 @@ def check(
     if html is not None:
         from ivm.quality.docs import build_docs
 
-        index = build_docs(load(pipe.context.layout.checks), Path(pipe.context.layout.checks), html, pipe.name)
+        folder = Path(parameters.local_folder(html, "--html"))
+        index = build_docs(load(pipe.context.layout.checks), Path(pipe.context.layout.checks), folder, pipe.name)
         _err.print(f"written: {index}")
     rows = [[r.epoch, r.view, r.scope, r.expectation, json.dumps(r.arguments), "passed" if r.success else "FAILED", r.message] for r in results]
     _print([asdict(r) for r in results], as_json, lambda: _table("checks", ["epoch", "view", "on", "expectation", "arguments", "result", "message"], rows))
     if any(not r.success for r in results):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -214,7 +282,7 @@ def verify(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False
     rows = [[r.view, "equal" if r.equal else "DIFFERS", r.rows, r.missing, r.unexpected] for r in results]
     _print([asdict(r) for r in results], as_json, lambda: _table("compared with a full recompute", ["view", "result", "rows", "missing", "unexpected"], rows))
     if not all(results):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -247,32 +315,45 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
     _print(data, as_json, show)
 
 
+def _scale(value: float) -> float:
+    """A scale factor that TPC-H has; typer's `min` lets NaN pass."""
+    if not 0 < value <= 100_000:
+        raise typer.BadParameter("expected a number above 0, at most 100000.")
+    return value
+
+
+def _share(value: float) -> float:
+    if not 0 < value <= 1:
+        raise typer.BadParameter("expected a number above 0, at most 1.")
+    return value
+
+
 @app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="tpch")] = "tpch",
-    scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 1.0,
-    fraction: Annotated[float, typer.Option(help="Share of rows that change.")] = 0.001,
-    rounds: Annotated[int, typer.Option(help="Measured rounds.", min=1)] = 3,
+    scale: Annotated[float, typer.Option(help="TPC-H scale factor.", callback=_scale)] = 1.0,
+    fraction: Annotated[float, typer.Option(help="Share of rows that change.", callback=_share)] = 0.001,
+    rounds: Annotated[int, typer.Option(help="Measured rounds.", min=1, max=1000)] = 3,
     folder: Annotated[Path, typer.Option(help="Where data and lake are made.")] = Path("demo/bench"),
     as_json: AsJson = False,
 ) -> None:
     """Measure refreshes against full recomputes on this machine."""
     from ivm.demo.bench import run_bench
 
-    raise typer.Exit(run_bench(name, scale, fraction, rounds, folder, as_json, _out))
+    raise typer.Exit(run_bench(name, scale, fraction, rounds, Path(parameters.local_folder(folder, "--folder")), as_json, _out))
 
 
 @app.command()
 def demo(
-    scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 0.1,
-    batches: Annotated[int, typer.Option(help="Change batches.", min=1)] = 5,
+    scale: Annotated[float, typer.Option(help="TPC-H scale factor.", callback=_scale)] = 0.1,
+    batches: Annotated[int, typer.Option(help="Change batches.", min=1, max=1000)] = 5,
     keep: Annotated[bool, typer.Option("--keep", help="Leave Airflow running.")] = False,
     folder: Annotated[Path, typer.Option(help="Where data, lake and Airflow's home are made.")] = DEMO,
 ) -> None:
     """Run the main job on TPC-H through Airflow, and compare every view with a recompute after every batch."""
     from ivm.demo.main import run_demo
 
-    raise typer.Exit(run_demo(scale, batches, keep, folder.absolute(), _out))
+    raise typer.Exit(run_demo(scale, batches, keep, Path(parameters.local_folder(folder, "--folder")).absolute(), _out))
 
 
 if __name__ == "__main__":

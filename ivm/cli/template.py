@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from ivm import parameters
 from ivm.errors import ConfigError
+from ivm.files import writing
 from ivm.names import check_name
 
 _PIPELINE = """\
 name: {name}
-root: ./lake            # state, traces and outputs live here: a folder or a URL
+root: ./lake            # state, traces and outputs live in this folder
 schedule: null          # a cron expression for Airflow, or null: when told to
 
 sources:                # Delta tables with a change feed, by path or by catalog identifier (table: db.orders)
@@ -32,13 +35,18 @@ customer_totals:
 
 
 def write_template(folder: Path) -> list[str]:
-    """Write an example pipeline. Raises ConfigError where the folder already holds one."""
-    if (folder / "pipeline.yml").exists():
-        raise ConfigError(f"{folder} already holds a pipeline.", "Choose another folder.")
+    """Write an example pipeline. Raises ConfigError where one of its files is there already, or none can be written."""
+    folder = Path(parameters.local_folder(folder, "the new folder"))
     name = folder.absolute().name.replace("-", "_").replace(" ", "_")
     check_name(name, "pipeline")
-    (folder / "views").mkdir(parents=True, exist_ok=True)
     files = {"pipeline.yml": _PIPELINE.format(name=name), "views/customer_totals.sql": _VIEW, "checks.yml": _CHECKS}
-    for file, text in files.items():
-        (folder / file).write_text(text)
+    there = [f for f in files if os.path.lexists(folder / f)]
+    if there:
+        what = "a pipeline" if "pipeline.yml" in there else there[0]
+        raise ConfigError(f"{folder} already holds {what}.", "Choose another folder.")
+    with writing(folder):
+        (folder / "views").mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            with (folder / file).open("x", encoding="utf-8") as new:
+                new.write(text)
     return [str(folder / f) for f in files]

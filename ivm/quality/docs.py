@@ -7,21 +7,23 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from ivm.files import writing
 from ivm.quality.results import Result
 
 
 def build_docs(results: Sequence[Result], checks: Path, folder: Path, pipeline: str) -> Path:
     """Write the pages of `results`, whose documents lie in `checks`, to `folder`; returns the index page.
 
-    Pages that are there already are kept: a result doesn't change.
+    Pages that are there already are kept: a result doesn't change. Raises ConfigError where the folder can't be written to.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for document in dict.fromkeys(r.document for r in results if r.document):
-        page = folder / f"{Path(document).stem}.html"
-        if not page.exists() and (checks / document).exists():
-            page.write_text(_page(checks / document))
-    index = folder / "index.html"
-    index.write_text(_index(results, pipeline))
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for document in dict.fromkeys(r.document for r in results if r.document):
+            page = folder / f"{Path(document).stem}.html"
+            if not page.exists() and (checks / document).exists():
+                page.write_text(_page(checks / document), encoding="utf-8")
+        index = folder / "index.html"
+        index.write_text(_index(results, pipeline), encoding="utf-8")
     return index
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ivm.errors import StateError
+
 
 @dataclass(frozen=True)
 class Result:
@@ -38,7 +40,14 @@ def store(folder: str, epoch: int, results: list[Result]) -> None:
 
 
 def load(folder: str, last: int | None = None) -> list[Result]:
-    """All kept results by epoch, or those of the `last` epochs."""
+    """All kept results by epoch, or those of the `last` epochs. Raises StateError where a file is damaged."""
     files = sorted(Path(folder).glob("*.jsonl"))
     chosen = files if last is None else files[-last:]
-    return [Result(**json.loads(line)) for file in chosen for line in file.read_text().splitlines()]
+    return [result for file in chosen for result in _read(file)]
+
+
+def _read(file: Path) -> list[Result]:
+    try:
+        return [Result(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, TypeError) as error:
+        raise StateError(f"The kept results of checks in {file} can't be read.", "Remove the file: the next refresh writes its own.") from error
