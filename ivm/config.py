@@ -1,6 +1,6 @@
 """A pipeline folder as plain data: pipeline.yml, views/*.sql, checks.yml.
 
-    pipeline.yml    name, root, lane, schedule, sources, views (settings of views, by name)
+    pipeline.yml    name, root, lane, schedule, retention, sources, views (settings of views, by name)
     views/NAME.sql  one SELECT; a leading comment block may hold `mode: auto`
     checks.yml      expectations by view: {view: {delta: [...], state: [...]}}
 
@@ -30,9 +30,11 @@ from ivm.quality.catalog import check_rules
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _SETTING = re.compile(r"\s*--\s*(\w+)\s*:\s*(.*?)\s*\Z")
-_PIPELINE_KEYS = {"name", "root", "lane", "schedule", "sources", "views"}
+_PIPELINE_KEYS = {"name", "root", "lane", "schedule", "retention", "sources", "views"}
 _SOURCE_KEYS = {"path", "table", "primary_key", "foreign_keys", "effective_date"}
 _VIEW_KEYS = {"mode"}
+#: How long what was replaced is kept (see `ivm.trace.store.Retention`); the least value of each.
+_RETENTION_KEYS = {"hours": 0, "epochs": 1, "compact_every": 0}
 _CHECK_KEYS = {"delta", "state"}
 #: What checks are called where they come from no file.
 CHECKS = "checks"
@@ -67,6 +69,7 @@ class PipelineConfig:
     sources: tuple[SourceConfig, ...] = ()
     views: tuple[ViewConfig, ...] = ()
     checks: Mapping[str, Any] = field(default_factory=dict)
+    retention: Mapping[str, int] = field(default_factory=dict)
 
 
 def load_folder(folder: Path) -> PipelineConfig:
@@ -88,12 +91,14 @@ def load_folder(folder: Path) -> PipelineConfig:
         sources = tuple(_source(n, s, folder, file) for n, s in _mapping(data["sources"], file, "sources").items())
         check_references({s.name: (s.primary_key, s.foreign_keys) for s in sources})
         settings = _settings(data.get("views"), file)
+        kept = _known(_mapping(_or_empty(data.get("retention")), file, "retention"), set(_RETENTION_KEYS), file, "retention")
+        retention = {key: parameters.number(value, f"retention.{key}", _RETENTION_KEYS[key]) for key, value in kept.items()}
     views = tuple(_view(path, settings.get(path.stem, {})) for path in _view_files(folder / "views"))
     strangers = sorted(set(settings) - {v.name for v in views})
     if strangers:
         raise ConfigError(f"{file} has settings for {', '.join(strangers)}, but there is no views/{strangers[0]}.sql.", "Remove them or add the file.")
     _distinct([s.name for s in sources], [v.name for v in views], file)
-    return PipelineConfig(name, root, folder, lane, schedule, sources, views, _checks(folder / "checks.yml", {v.name for v in views}))
+    return PipelineConfig(name, root, folder, lane, schedule, sources, views, _checks(folder / "checks.yml", {v.name for v in views}), retention)
 
 
 # -- pipeline.yml -----------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ class Pipeline:
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:
         """A pipeline from its folder (pipeline.yml, views/*.sql, checks.yml). Raises ConfigError, naming file and key."""
         config = load_folder(Path(parameters.location(folder, "the pipeline's folder")))
-        pipe = cls(config.name, spark, config.root if root is None else root, lane=config.lane, checks=config.checks)
+        pipe = cls(config.name, spark, config.root if root is None else root, lane=config.lane, checks=config.checks, retention=Retention(**config.retention))
         for source in config.sources:
             pipe.source(source.name, source.location, source.primary_key, dict(source.foreign_keys), source.effective_date)
         for view in config.views:

@@ -174,7 +174,7 @@ def _table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
 
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
-        _out.print(f"[bold yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
+        _out.print(Text.assemble(("warning:", "bold yellow"), " ", _visible(warning)), soft_wrap=True)
 
 
 @app.command()
@@ -304,7 +304,7 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
         _out.print(
             f"pipeline {data['pipeline']} at {data['root']}, epoch {data['epoch']}" + (f", open epoch {data['open_epoch']}" if data["open_epoch"] else "")
         )
-        rows = [[n, v["rows"], v["version"], v["epoch"], v["strategy"], v["reason"]] for n, v in data["views"].items()]
+        rows = [[n, v["rows"], v["version"], v["epoch"], v["strategy"], v["error"] or v["reason"]] for n, v in data["views"].items()]
         _table("views", ["view", "rows", "version", "epoch", "strategy", "reason"], rows)
         if data["arrangements"]:
             arranged = [[a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]] for a in data["arrangements"]]
@@ -313,6 +313,47 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
         _warn(data["warnings"])
 
     _print(data, as_json, show)
+
+
+@app.command()
+def repair(
+    views: Views = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what is wrong and what would be done.")] = False,
+    pipeline: Folder = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is wrong with the state under the root, and mend it; views that are named are built anew."""
+    with _progress(as_json) as progress:
+        done = _load(pipeline).repair(views or None, dry_run=not yes, progress=progress)
+
+    def show() -> None:
+        rows = [[f.view or "(epoch log)", f.what, f.mend] for f in done.findings]
+        if rows:
+            _table("found", ["view", "what", "what mends it"], rows)
+        else:
+            _out.print("nothing is wrong")
+        if done.known_again:
+            _out.print(Text(f"known again from their tables: {', '.join(done.known_again)}"))
+        if not yes and (rows or views):
+            _out.print("nothing was done: repeat it with --yes")
+
+    _print({**asdict(done)}, as_json, show)
+    if done.report is not None and not as_json:
+        _show_report(done.report, as_json)
+    if (done.findings and not yes) or (done.report is not None and not done.report.ok):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command()
+def release(view: str, pipeline: Folder = HERE, as_json: AsJson = False) -> None:
+    """Publish the batches of a view that a failed expectation holds back, and of the views that wait for it."""
+    _show_report(_load(pipeline).release(view), as_json)
+
+
+@app.command()
+def discard(view: str, pipeline: Folder = HERE, as_json: AsJson = False) -> None:
+    """Drop the batches of a view that a failed expectation holds back; the next refresh plans it anew."""
+    _show_report(_load(pipeline).discard(view), as_json)
 
 
 def _scale(value: float) -> float:

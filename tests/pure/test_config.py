@@ -316,3 +316,17 @@ def test_every_schedule_that_is_taken_is_one_to_croniter():
             taken += 1
     assert taken > 300
     assert [check_schedule(s, "schedule") for s in ("@daily", "0 5 * * mon-fri", None)] == ["@daily", "0 5 * * mon-fri", None]
+
+
+def test_retention_is_a_setting(folder):
+    file = folder / "pipeline.yml"
+    file.write_text(file.read_text() + "retention: {hours: 24, compact_every: 0}\n")
+    assert load_folder(folder).retention == {"hours": 24, "compact_every": 0}
+    for wrong, message in (
+        ("{hours: -1}", "retention.hours must be a whole number from 0 on"),
+        ("{days: 1}", "unknown key 'days' in retention"),
+        ("5", "retention must be a mapping"),
+    ):
+        file.write_text(file.read_text().rpartition("retention:")[0] + f"retention: {wrong}\n")
+        with pytest.raises(ConfigError, match=message):
+            load_folder(folder)
