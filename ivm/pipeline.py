@@ -190,7 +190,7 @@ class Pipeline:
         """Compile all views. Raises ViewError where `view` can't be."""
         self.context.compile(*self.context.survey())
         if view in self.context.broken:
-            raise ViewError(self.context.broken[view])
+            raise ViewError(self.context.broken[view], "What was published of the view stays as it is.")
 
     def known(self, view: str) -> str:
         """The view's name as it is kept (lower case). Raises ConfigError for an unknown one."""

@@ -57,7 +57,7 @@ def plan_task(folder: str) -> dict[str, Any]:
     with pipe.context.exclusive():
         plan = step_plan(pipe.context)
     if plan is None and pipe.context.broken:
-        raise GateError("These views can't be planned: " + "; ".join(f"{v}: {e}" for v, e in pipe.context.broken.items()))
+        raise GateError("These views can't be planned: " + "; ".join(f"{v}: {e}" for v, e in pipe.context.broken.items()), "See `ivm status`.")
     if plan is None:
         raise AirflowSkipException("nothing changed")
     for name, task in plan.tasks.items():

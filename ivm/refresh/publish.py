@@ -65,7 +65,7 @@ def _publish_units(context: Context, epoch: int, good: list[Outcome], before: Ma
         behind = next((r for r in outcome.state.cursors if r in trouble), None)
         try:
             if behind is not None:
-                raise StateError(f"{behind} could not be published, which it reads.")
+                raise StateError(f"{behind} could not be published, which it reads.", "Both are tried again by the next refresh.")
             state = _publish_unit(context, epoch, outcome, before.units.get(outcome.unit))
             units[outcome.unit] = replace(state, heads=heads_of(context, outcome.unit, state))
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
