@@ -20,6 +20,7 @@ from ivm.parameters import shown
 from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.full import stream_rows
+from ivm.refresh.guard import step
 from ivm.refresh.integrity import base, inspect_tables
 from ivm.refresh.plan import INCREMENTAL, write_plan
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, UnitState, ViewTask, with_epoch, within
@@ -33,6 +34,7 @@ from ivm.sql.render import LeafSql, columns_sql, core_sql, typed_nulls
 from ivm.trace.store import append_batch
 
 
+@step
 def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Report:
     """Raises ConfigError for a condition that isn't one over the view's columns (group keys), StateError before the first refresh,
     with an open epoch, and where the view's state was damaged, which a slice can't mend.

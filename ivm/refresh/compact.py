@@ -22,6 +22,7 @@ from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
 from ivm.refresh.arrange import arrangements, compacted, followed
 from ivm.refresh.context import Context
+from ivm.refresh.guard import step
 from ivm.refresh.integrity import TABLE, heads_of, inspect_tables
 from ivm.refresh.records import Manifest, Ranges, UnitState, to_json, with_epoch, within
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
@@ -42,6 +43,7 @@ class Compaction:
     files_after: int
 
 
+@step
 def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     """Compact all traces, published tables and the epoch log of a pipeline that has no open epoch.
 

@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from ivm.errors import StateError
 from ivm.refresh.context import Context
+from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
 from ivm.refresh.plan import write_plan
 from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome, UnitState, ViewTask, to_json
 from ivm.refresh.run import Report, drop_batches, step_check, step_publish, view_reports
 
 
+@step
 def release(context: Context, view: str) -> Report:
     """Publish what is held back of a view, and of the views that wait for it only, as an epoch of its own.
 
@@ -44,6 +46,7 @@ def _since_then(outcome: Outcome, manifest: Manifest) -> UnitState | None:
     return replace(state, since=max(state.since, now.since), batches=tuple(sorted({*now.batches, *state.batches})))
 
 
+@step
 def discard(context: Context, view: str) -> Report:
     """Drop what is held back of a view and of those that wait for it; they stay as published, until the next refresh plans them anew."""
     manifest, held = _held_or_raise(context, view)

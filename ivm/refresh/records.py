@@ -156,7 +156,7 @@ class Outcome:
 
 def to_json(record: Any) -> str:
     """A record as JSON text."""
-    return json.dumps({**dataclasses.asdict(record), "format": FORMAT}, sort_keys=True)
+    return json.dumps({**vars(record), "format": FORMAT}, sort_keys=True, default=vars)
 
 
 def from_json(kind: type[T], text: str) -> T:
@@ -223,4 +223,11 @@ def _decode(kind: Any, value: Any) -> Any:
 
 def program_json(program: Any) -> str:
     """A compiled program as JSON (frozensets become sorted lists)."""
-    return json.dumps(dataclasses.asdict(program), sort_keys=True, default=lambda v: sorted(v) if isinstance(v, frozenset) else str(v))
+    return json.dumps(vars(program), sort_keys=True, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as their fields, without the deep copies that `asdict` makes."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return vars(value) if dataclasses.is_dataclass(value) else str(value)

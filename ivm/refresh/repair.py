@@ -22,6 +22,7 @@ from ivm.lake.log import commit_file, foreign_change, head_of, read_actions
 from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH
 from ivm.refresh.context import Context
+from ivm.refresh.guard import step
 from ivm.refresh.integrity import OUTPUT, TABLE, inspect_tables, paths
 from ivm.refresh.publish import NOTE
 from ivm.refresh.records import Cursor, Manifest, UnitState, from_json, to_json
@@ -78,6 +79,7 @@ def findings(context: Context) -> list[Finding]:
 _LOST = "the log is begun anew; views whose tables say what they hold go on from there, others are built anew"
 
 
+@step
 def recover_log(context: Context) -> list[str]:
     """Begin a new epoch log, with the state of all units whose tables still tell it; returns the views that go on from there."""
     layout = context.layout

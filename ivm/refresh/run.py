@@ -7,18 +7,18 @@ Invariant: whatever step a process dies in, calling the steps again from `plan` 
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from ivm.errors import IvmError, StateError
+from ivm.errors import StateError
 from ivm.feed.source import other_commit
 from ivm.refresh.apply import Apply
 from ivm.refresh.compact import compact
 from ivm.refresh.context import Context
+from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
 from ivm.refresh.plan import INCREMENTAL, UNCHANGED, plan_epoch, write_plan
 from ivm.refresh.publish import held_back, publish_epoch
@@ -27,29 +27,11 @@ from ivm.session import error_text
 from ivm.trace.store import drop_epoch
 
 _log = logging.getLogger(__name__)
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: Epochs that stay apart in the traces when a refresh compacts by itself.
 KEPT_APART = 10
 #: Judges an epoch's outcomes before publishing; returns the failed expectations in words, by view.
 Gate = Callable[[Context, EpochPlan, dict[str, Outcome]], dict[str, list[str]]]
-
-
-def _step(function: F) -> F:
-    """A step that stops for a reason outside of any view (a full disk, a store that doesn't answer) says so in one sentence."""
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except IvmError:
-            raise
-        except Exception as error:
-            name = function.__name__.removeprefix("step_")
-            text = error_text(error) or type(error).__name__
-            raise StateError(f"The step {name!r} stopped: {text}.", "Nothing is lost; run it again when the cause is mended.") from error
-
-    return run  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -81,7 +63,7 @@ class Report:
         return not any(v.error for v in self.views.values())
 
 
-@_step
+@step
 def step_plan(context: Context, views: Iterable[str] | None = None, rebuild: frozenset[str] = frozenset()) -> EpochPlan | None:
     """Find the open epoch or plan the next; None where nothing changed.
 
@@ -142,7 +124,7 @@ def drop_batches(context: Context, epoch: int, views: Collection[str]) -> None:
             drop_epoch(context.layout.accumulator_trace(outcome.unit, outcome.state.generation), stamp, owner)
 
 
-@_step
+@step
 def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
     """Compute the epoch's batches. Where it was checked already, only tell what was computed."""
     if context.log.has(plan.epoch, "checked"):
@@ -157,7 +139,7 @@ def _compiled(context: Context) -> None:
         context.compile(*context.survey())
 
 
-@_step
+@step
 def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], gate: Gate) -> dict[str, Held]:
     """Run the expectations; returns the views that are held back: those where one fails, and those that read them."""
     if context.log.has(plan.epoch, "checked"):
@@ -175,7 +157,7 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
     return held
 
 
-@_step
+@step
 def step_publish(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> Manifest:
     """Merge the batches into the outputs and commit the epoch."""
     return publish_epoch(context, plan, outcomes)

@@ -1,0 +1,33 @@
+"""A step that stops for a reason outside of any view (a full disk, a store that doesn't answer) says so in one sentence.
+
+Invariant: what leaves a guarded step is an IvmError, or the end of the process.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from ivm.errors import IvmError, StateError
+from ivm.session import error_text
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def step(function: Callable[P, R]) -> Callable[P, R]:
+    """Guard a step of the protocol; its name without `step_` is what the message calls it."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except IvmError:
+            raise
+        except Exception as error:
+            name = function.__name__.removeprefix("step_")
+            text = error_text(error) or type(error).__name__
+            raise StateError(f"The step {name!r} stopped: {text}.", "Nothing is lost; run it again when the cause is mended.") from error
+
+    return run
