@@ -11,11 +11,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ivm.lake.log import commit_file, fingerprint, read_actions
 from ivm.names import table_ref
 
 if TYPE_CHECKING:
@@ -62,18 +64,9 @@ class LogFolder:
     """The commits in a local `_delta_log`."""
 
     path: str
-    _known: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
-
-    def _file(self, version: int) -> Path:
-        return Path(self.path) / "_delta_log" / f"{version:020d}.json"
 
     def fingerprint(self, version: int) -> str:
-        if version not in self._known:
-            try:
-                self._known[version] = _digest(self._file(version).read_bytes())
-            except FileNotFoundError:
-                self._known[version] = ""
-        return self._known[version]
+        return fingerprint(self.path, version)
 
     def broken(self, first: int, last: int) -> str:
         for version in range(first, last + 1):
@@ -103,9 +96,9 @@ class LogFolder:
 
     def entry(self, version: int) -> Entry:
         """Raises FileNotFoundError where it is gone."""
-        file = self._file(version)
+        file = commit_file(self.path, version)
         found = file.stat()
-        return _entry(str(file), found.st_ino, found.st_size, found.st_mtime_ns)
+        return _entry(file, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 @dataclass(frozen=True)
@@ -123,7 +116,7 @@ class SparkHistory:
     def fingerprint(self, version: int) -> str:
         row = self._row(version)
         told = ("version", "at", "operation", "operationParameters", "operationMetrics")
-        return _digest(json.dumps({name: row[name] for name in told}, sort_keys=True).encode()) if row else ""
+        return hashlib.sha256(json.dumps({name: row[name] for name in told}, sort_keys=True).encode()).hexdigest()[:16] if row else ""
 
     def broken(self, first: int, last: int) -> str:
         for version in range(first, last + 1):
@@ -167,31 +160,25 @@ def _untold(version: int, operation: str, engine: str) -> str:
     return ""
 
 
-def _digest(entry: bytes) -> str:
-    return hashlib.sha256(entry).hexdigest()[:32]
-
-
 @functools.lru_cache(maxsize=KEPT_COMMITS)
-def _entry(file: str, *_identity: int) -> Entry:
+def _entry(file: Path, *_identity: int) -> Entry:
     """Read one log entry; `_identity` (of the file) tells apart what was written in its place."""
-    commit: dict[str, Any] = {}
+    commit: Mapping[str, Any] = {}
     feed: bool | None = None
     gained: int | None = 0
-    with Path(file).open(encoding="utf-8") as lines:
-        for line in lines:
-            action: dict[str, Any] = json.loads(line) if line.strip() else {}
-            commit = action.get("commitInfo") or commit
-            if metadata := action.get("metaData"):
-                feed = str((metadata.get("configuration") or {}).get(FEED, "false")).lower() == "true"
-            for kind, sign in (("add", 1), ("remove", -1)):
-                if (moved := action.get(kind)) and moved.get("dataChange", True):
-                    rows = _live_rows(moved)
-                    gained = None if gained is None or rows is None else gained + sign * rows
-    at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(Path(file).stat().st_mtime * 1000)
+    for action in read_actions(file):
+        commit = action.get("commitInfo") or commit
+        if metadata := action.get("metaData"):
+            feed = str((metadata.get("configuration") or {}).get(FEED, "false")).lower() == "true"
+        for kind, sign in (("add", 1), ("remove", -1)):
+            if (moved := action.get(kind)) and moved.get("dataChange", True):
+                rows = _live_rows(moved)
+                gained = None if gained is None or rows is None else gained + sign * rows
+    at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(file.stat().st_mtime * 1000)
     return Entry(int(at), commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained)
 
 
-def _live_rows(file: dict[str, Any]) -> int | None:
+def _live_rows(file: Mapping[str, Any]) -> int | None:
     """The rows of a data file that its deletion vector leaves; None without statistics."""
     rows = json.loads(file.get("stats") or "{}").get("numRecords")
     return None if rows is None else int(rows) - int((file.get("deletionVector") or {}).get("cardinality", 0))
