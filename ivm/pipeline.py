@@ -70,6 +70,8 @@ class Pipeline:
             raise ConfigError(f"There is no lane {shown(lane)}.", f"Choose one of: {', '.join(LANES)}.")
         if checks is not None and not isinstance(checks, Mapping):
             raise ConfigError(f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md.")
+        if retention is not None and not isinstance(retention, Retention):
+            raise ConfigError(f"retention must be an ivm.trace.store.Retention, found {shown(retention)}.", "Write Retention(hours=...).")
         self.name = name
         self._spark = spark
         folder = Path(parameters.local_folder(root, "root")).absolute()
@@ -266,7 +268,7 @@ class Pipeline:
         """
         from ivm.refresh.repair import Repair, findings, recover_log, to_rebuild
 
-        names = [self.known(v) for v in views] if views is not None else None
+        names = self._known(views)
         with self.context.exclusive():
             lost = [f for f in findings(self.context) if not f.view]
             if not lost:

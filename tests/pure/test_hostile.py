@@ -25,11 +25,12 @@ from ivm.cli import main as cli
 from ivm.cli.failures import ExitCode
 from ivm.config import load_folder
 from ivm.cron import check_schedule
-from ivm.errors import IvmError, ViewError
+from ivm.errors import IvmError, StateError, ViewError
 from ivm.names import check_name
 from ivm.parameters import LANES, MODES
 from ivm.plan.nodes import Column, Relation
 from ivm.quality.catalog import check_rules
+from ivm.refresh.records import FORMAT, Cursor, EpochPlan, Manifest, Outcome, UnitState, ViewTask, from_json, to_json
 from ivm.refresh.views import View, compile_view, in_order
 from ivm.sql.condition import parse_condition
 from ivm.sql.text import query_tree
@@ -89,6 +90,7 @@ FILES = {
         "root": "./lake",
         "lane": "auto",
         "schedule": "0 5 * * *",
+        "retention": {"hours": 24, "epochs": 10},
         "sources": {
             "orders": {"path": "./orders", "primary_key": ["id"], "foreign_keys": {"customer": "customers"}, "effective_date": "day"},
             "customers": {"path": "./customers", "primary_key": "customer"},
@@ -158,7 +160,7 @@ def means_something(config) -> None:
 
 def test_hostile_folders_are_refused_or_mean_something(shop):
     cases = Cases("folder")
-    for seed in seeds(0.45, 400):
+    for seed in seeds(0.4, 400):
         clear(shop)
         write(shop, Rng(seed).folder(FILES))
         with cases.case(seed):
@@ -198,6 +200,39 @@ def test_hostile_sql_is_refused_or_compiled(tmp_path):
             defects.update(r.reason for r in compiled.program.refusals if r.code == "defect")
     print(dict(defects))
     cases.judge()
+
+
+# -- stored records ---------------------------------------------------------------------------------
+
+STATE = UnitState("d", True, 1, 1, 0, 2, 3, 10, "{}", ("k",), {"orders": Cursor(4, "id", 0)})
+RECORDS = (
+    Manifest(2, {"orders": Cursor(4, "id")}, {"totals": STATE}),
+    EpochPlan(3, {"orders": Cursor(5, "id")}, {"totals": ViewTask("incremental", "", "changed", "d")}),
+    Outcome("totals", "totals", "incremental", "", "changed", "merge", STATE),
+)
+
+
+def test_hostile_records_are_refused_or_read():
+    cases = Cases("record")
+    for seed in seeds(0.05, 100):
+        rng = Rng(seed)
+        record = rng.choice(RECORDS)
+        data = json.loads(to_json(record))
+        text = json.dumps(rng.data(data)) if rng.random() < 0.7 else rng.text(json.dumps(data))
+        with cases.case(seed, text):
+            from_json(type(record), text)
+    cases.judge()
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda r: type(r).__name__)
+def test_a_record_of_a_newer_ivm_is_refused(record):
+    data = json.loads(to_json(record))
+    assert from_json(type(record), json.dumps(data)) == record
+    with pytest.raises(StateError, match=r"newer ivm.*Upgrade"):
+        from_json(type(record), json.dumps(data | {"format": FORMAT + 1, "invented": 1}))
+    for text in ("", "null", "5", "[]", json.dumps(data)[:-5]):
+        with pytest.raises(StateError):
+            from_json(type(record), text)
 
 
 # -- the command line -------------------------------------------------------------------------------
