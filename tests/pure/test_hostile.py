@@ -68,7 +68,7 @@ class Cases:
             self.findings.append(f"{self.kind} of seed {seed}: {type(error).__name__}: {str(error)[:300]} at {at.filename}:{at.lineno} {str(what)[:300]!r}")
 
     def judge(self) -> None:
-        print(self.kind, dict(self.ends), len(self.findings))
+        print(self.kind, dict(self.ends), *self.findings, sep="\n", flush=True)
         assert not self.findings, "\n".join([f"{len(self.findings)} findings", *self.findings[:20]])
         assert len(self.ends) >= 2, self.ends
         assert min(self.ends["taken"], sum(self.ends.values()) - self.ends["taken"]) > 5, self.ends
@@ -158,7 +158,7 @@ def means_something(config) -> None:
             check_rules(view, rules or [], view)
 
 
-def test_hostile_folders_are_refused_or_mean_something(shop):
+def test_hostile_folders_are_refused_or_mean_something(shop, no_spark):
     cases = Cases("folder")
     for seed in seeds(0.4, 400):
         clear(shop)
