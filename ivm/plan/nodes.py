@@ -10,11 +10,12 @@ A query is a chain of *units*. A unit is ``post(reduce(core))``; `reduce` and `p
 Scalar expressions are opaque SQL text that Spark evaluates; only the columns they read are known.
 A leaf reads a source, a view, or another unit of the same view, all of them alike. Leaves of a scope other
 than 0 are read inside an outer join, a subquery or a LATERAL item: a branch is a function of them, row by row
-of its product of scope 0, but not linear in them. Text names such a leaf by a token, see `token`.
+of its product of scope 0, but not linear in them. Where such leaves stand in a text is part of its structure, see `Text`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 #: Column names of ours inside deltas, traces and statements.
@@ -71,12 +72,56 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Text:
+    """SQL text with places for leaves: text, alias of a leaf, text, alias, ..., text.
+
+    A place is known by its position alone, so nothing in a text (a literal, a quoted name) can be taken for one.
+
+    >>> (Text.of("EXISTS (SELECT 1 FROM ") + Text.leaf("t") + Text.of(" AS `t`)")).filled(lambda alias: f"{alias}_now")
+    'EXISTS (SELECT 1 FROM t_now AS `t`)'
+    """
+
+    parts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _require(len(self.parts) % 2 == 1, f"a text begins and ends with text: {self.parts}")
+
+    @classmethod
+    def of(cls, sql: str) -> Text:
+        """Text without leaves."""
+        return cls((sql,))
+
+    @classmethod
+    def leaf(cls, alias: str) -> Text:
+        """The FROM item of a leaf, whatever it will be."""
+        return cls(("", alias, ""))
+
+    def __add__(self, other: Text) -> Text:
+        return Text((*self.parts[:-1], self.parts[-1] + other.parts[0], *other.parts[1:]))
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The aliases of the leaves that stand in it, in order."""
+        return self.parts[1::2]
+
+    def filled(self, item: Callable[[str], str]) -> str:
+        """The SQL, with the FROM item that `item` gives for each leaf's alias."""
+        return "".join(item(part) if i % 2 else part for i, part in enumerate(self.parts))
+
+
+@dataclass(frozen=True)
 class Expr:
     """Spark SQL text and the (leaf alias, column) pairs it reads. `plain` if it is one bare column."""
 
-    sql: str
+    text: Text
     reads: frozenset[tuple[str, str]] = frozenset()
     plain: tuple[str, str] | None = None
+
+    @property
+    def sql(self) -> str:
+        """The text of an expression without subqueries. Raises PlanError for others: how their leaves are read isn't known here."""
+        _require(not self.text.leaves, f"{self.text} reads {self.text.leaves}")
+        return self.text.parts[0]
 
 
 @dataclass(frozen=True)
@@ -111,11 +156,6 @@ class Leaf:
     scope: int = 0
     #: What its rows meet wherever they matter: a walk need not go on from others.
     filters: tuple[Filter, ...] = ()
-
-
-def token(alias: str) -> str:
-    """How a leaf's FROM item is written inside SQL text until it is known how the leaf is read."""
-    return f"⟦{alias}⟧"
 
 
 @dataclass(frozen=True)
@@ -158,8 +198,8 @@ class Branch:
     predicates: tuple[Expr, ...]
     outputs: tuple[Output, ...]
     edges: tuple[Edge, ...] = ()
-    #: The FROM clause with tokens for the leaves; "" for the plain product of all leaves.
-    source: str = ""
+    #: The FROM clause; None for the plain product of all leaves.
+    source: Text | None = None
     #: Output columns that are unique, where known.
     key: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
@@ -169,7 +209,10 @@ class Branch:
         _require(len(set(aliases)) == len(aliases), f"leaf aliases repeat: {aliases}")
         known = {(leaf.alias, c) for leaf in self.leaves for c in leaf.columns}
         for expr in (*self.predicates, *(o.expr for o in self.outputs)):
-            _require(expr.reads <= known, f"{expr.sql} reads {sorted(expr.reads - known)}, which no leaf has")
+            _require(expr.reads <= known, f"{expr.text} reads {sorted(expr.reads - known)}, which no leaf has")
+        texts = [e.text for e in (*self.predicates, *(o.expr for o in self.outputs))] + ([self.source] if self.source else [])
+        strangers = {a for t in texts for a in t.leaves} - set(aliases)
+        _require(not strangers, f"there are no leaves {sorted(strangers)}, only {aliases}")
 
     def leaf(self, alias: str) -> Leaf:
         return next(leaf for leaf in self.leaves if leaf.alias == alias)

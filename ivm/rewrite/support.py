@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ivm.names import RESERVED_PREFIX, ident
-from ivm.plan.nodes import RANK, Branch, Edge, Expr, Leaf, Output, Relation, Unit, token
+from ivm.plan.nodes import RANK, Branch, Edge, Expr, Leaf, Output, Relation, Text, Unit
 
 #: The relation, and the alias, of the rows whose support is asked for.
 CANDIDATES = f"{RESERVED_PREFIX}_candidates"
@@ -31,20 +31,20 @@ def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranke
     values = [c for c in unit.columns if c.name in on]
 
     def candidate(column: str) -> Expr:
-        return Expr(f"{ident(CANDIDATES)}.{ident(column)}", frozenset({(CANDIDATES, column)}), (CANDIDATES, column))
+        return Expr(Text.of(f"{ident(CANDIDATES)}.{ident(column)}"), frozenset({(CANDIDATES, column)}), (CANDIDATES, column))
 
     edges, predicates = list(branch.edges), list(branch.predicates)
     linear = {leaf.alias: leaf.relation for leaf in branch.linear}
     for column in values:
         made, mine = outputs[column.name].expr, candidate(column.name)
-        predicates.append(Expr(f"({made.sql}) <=> {mine.sql}", made.reads | mine.reads))
+        predicates.append(Expr(Text.of("(") + made.text + Text.of(f") <=> {mine.sql}"), made.reads | mine.reads))
         if made.plain and made.plain[0] in linear:
             type_ = relations[linear[made.plain[0]]].type_of(made.plain[1])
             if type_ == column.type or {type_, column.type} <= set(_INTEGERS):
                 edges.append(Edge(made.plain, (CANDIDATES, column.name), nulls=True))
     for own in (leaf for leaf in branch.leaves if leaf.relation == unit.name and ranked):
         rank = candidate(RANK)
-        predicates.append(Expr(f"{ident(own.alias)}.{ident(RANK)} < {rank.sql}", rank.reads | {(own.alias, RANK)}))
+        predicates.append(Expr(Text.of(f"{ident(own.alias)}.{ident(RANK)} < {rank.sql}"), rank.reads | {(own.alias, RANK)}))
     leaf = Leaf(CANDIDATES, CANDIDATES, tuple(c.name for c in unit.columns))
     return replace(
         branch,
@@ -52,7 +52,7 @@ def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranke
         predicates=tuple(predicates),
         outputs=tuple(Output(n, candidate(n), o.type) if n in on else o for n, o in outputs.items()),
         edges=tuple(edges),
-        source=f"{branch.source}, {token(CANDIDATES)} AS {ident(CANDIDATES)}" if branch.source else "",
+        source=branch.source + Text.of(", ") + Text.leaf(CANDIDATES) + Text.of(f" AS {ident(CANDIDATES)}") if branch.source else None,
         key=(),
         bounds=(),
     )

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ivm.names import RESERVED_PREFIX, ident
-from ivm.plan.nodes import Branch, Column, Core, Expr, Leaf, Output, Post, Program, Reduce, Relation, Unit
+from ivm.plan.nodes import Branch, Column, Core, Expr, Leaf, Output, Post, Program, Reduce, Relation, Text, Unit
 
 #: The companion's column of the day, a date: NULL where a row holds on no day.
 DAY = f"{RESERVED_PREFIX}_day"
@@ -46,7 +46,7 @@ def with_companion(program: Program, relations: Mapping[str, Relation]) -> Progr
         companion = Unit(name, core, None, None, (*unit.core.typed, day))
     else:
         keys = (*unit.reduce.keys, day)
-        outputs = tuple(Output(k.name, Expr(f"{ident(_GROUP)}.{ident(k.name)}", frozenset({(_GROUP, k.name)}), (_GROUP, k.name))) for k in keys)
+        outputs = tuple(Output(k.name, Expr(Text.of(f"{ident(_GROUP)}.{ident(k.name)}"), frozenset({(_GROUP, k.name)}), (_GROUP, k.name))) for k in keys)
         reduce = Reduce(keys, unit.reduce.calls)
         companion = Unit(name, core, reduce, Post(_GROUP, (), outputs), keys, tuple(k.name for k in keys), arranged=False)
     return replace(program, units=(companion, unit))
@@ -71,4 +71,4 @@ def _timed(branch: Branch, relations: Mapping[str, Relation]) -> Branch | None:
     if len(days) > 1:
         unknown = " OR ".join(f"{d} IS NULL" for d in days)
         sql = f"CASE WHEN {unknown} THEN NULL ELSE GREATEST({', '.join(days)}) END"
-    return replace(branch, leaves=tuple(leaves), outputs=(*branch.outputs, Output(DAY, Expr(sql, frozenset(reads)), "date")))
+    return replace(branch, leaves=tuple(leaves), outputs=(*branch.outputs, Output(DAY, Expr(Text.of(sql), frozenset(reads)), "date")))

@@ -8,12 +8,13 @@ that brings the leaf in, or the equality that IN implies. Outer joins' ON never 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from ivm.plan.nodes import Bound, Branch, Edge, Expr, Filter, Leaf, Output, Relation, token
+from ivm.plan.nodes import Bound, Branch, Edge, Expr, Filter, Leaf, Output, Relation, Text
 from ivm.sql.blocks import Block, conjuncts, queries, sql_of
 from ivm.sql.filters import Comparison, comparisons, typed
 from ivm.sql.keys import branch_key
@@ -21,6 +22,8 @@ from ivm.sql.support import UnsupportedError
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _Column = tuple[str, str]
+#: Where the characters of private use begin: no language writes them.
+_PRIVATE = 0xE000
 
 
 def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
@@ -49,7 +52,7 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
     plain = all(isinstance(i.this, exp.Table) and not i.side for i in block.items)
     key = branch_key(block, outputs, edges, {a: s for a, (_, s) in found.leaves.items()}, relations)
     bounds = tuple(_bounds(block, {leaf.alias: leaf for leaf in leaves if leaf.scope == 0}, relations))
-    return Branch(leaves, preds, outputs, edges, "" if plain else _from_sql(block), key, bounds)
+    return Branch(leaves, preds, outputs, edges, None if plain else _from_text(block), key, bounds)
 
 
 def _bounds(block: Block, leaves: dict[str, Leaf], relations: dict[str, Relation]) -> Iterator[Bound]:
@@ -81,25 +84,37 @@ def to_expr(node: exp.Expression) -> Expr:
     """Freeze an expression over the rows of one alias."""
     bare = node.unnest()
     plain = (bare.table, bare.name) if isinstance(bare, exp.Column) else None
-    return Expr(sql_of(node), frozenset((c.table, c.name) for c in node.find_all(exp.Column)), plain)
+    return Expr(Text.of(sql_of(node)), frozenset((c.table, c.name) for c in node.find_all(exp.Column)), plain)
 
 
-def _text(node: exp.Expression) -> str:
-    """SQL with a token for each table."""
-    node = node.copy()
-    for table in list(node.find_all(exp.Table)):
-        named = exp.Table(this=exp.Var(this=token(table.alias)), alias=table.args["alias"].copy())
-        if table is node:
-            return sql_of(named)
-        table.replace(named)
-    return sql_of(node)
+def _text(node: exp.Expression) -> Text:
+    """The SQL of a tree, with a place for each of its tables.
+
+    A character that the tree's own SQL doesn't have marks the places while sqlglot writes, so the text falls apart there and nowhere else.
+
+    >>> from sqlglot import parse_one
+    >>> _text(parse_one("EXISTS (SELECT '\ue000' FROM t AS u)", read="spark")).parts
+    ("EXISTS(SELECT '\ue000' FROM ", 'u', ' AS u)')
+    """
+    # A root of its own, so that a node that is itself a table can be replaced.
+    root = exp.Paren(this=node.copy())
+    tables = list(root.find_all(exp.Table))
+    sql = sql_of(root.this)
+    if not tables:
+        return Text.of(sql)
+    mark = next(c for c in map(chr, range(_PRIVATE, sys.maxunicode)) if c not in sql)
+    for i, table in enumerate(tables):
+        table.replace(exp.Table(this=exp.Var(this=f"{mark}{i}{mark}"), alias=table.args["alias"].copy()))
+    parts = sql_of(root.this).split(mark)
+    return Text(tuple(tables[int(part)].alias if i % 2 else part for i, part in enumerate(parts)))
 
 
-def _from_sql(block: Block) -> str:
-    parts = []
-    for i, item in enumerate(block.items):
-        parts.append(_text(item) if i else _text(item.this))
-    return "\n".join(parts)
+def _from_text(block: Block) -> Text:
+    first, *others = block.items
+    text = _text(first.this)
+    for item in others:
+        text += Text.of("\n") + _text(item)
+    return text
 
 
 class _Found:

@@ -416,7 +416,7 @@ class Units:
         for branch in core.branches:
             if not branch_source(branch, leaf_sql):
                 continue
-            expressions = [e.sql for e in (*branch.predicates, *(o.expr for o in branch.outputs)) if e.plain is None and "⟦" not in e.sql]
+            expressions = [e.sql for e in (*branch.predicates, *(o.expr for o in branch.outputs)) if e.plain is None and not e.text.leaves]
             complaint = self.analyzer.scalar(expressions, branch_source(branch, leaf_sql)) if expressions else None
             if complaint:
                 raise UnsupportedError("expression", complaint)

@@ -6,11 +6,10 @@ the leaf was given (a snapshot, a slice, a delta).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from ivm.names import ident
-from ivm.plan.nodes import Branch, Column, Core, Leaf, Post, Reduce, Relation, Unit, token
+from ivm.plan.nodes import Branch, Column, Core, Leaf, Post, Reduce, Relation, Text, Unit
 
 #: Gives a leaf's FROM item without its alias, e.g. a table, or a subselect in parentheses.
 LeafSql = Callable[[Leaf], str]
@@ -26,25 +25,23 @@ def columns_sql(names: Sequence[str], alias: str = "") -> str:
     return ", ".join(prefix + ident(n) for n in names)
 
 
-_TOKEN = re.compile(r"⟦(.+?)⟧")
-
-
 def branch_source(branch: Branch, leaf_sql: LeafSql) -> str:
     """The branch's FROM items, "" where it has none."""
-    source = branch.source or ", ".join(f"{token(leaf.alias)} AS {ident(leaf.alias)}" for leaf in branch.linear)
-    return _filled(source, branch, leaf_sql)
+    if branch.source is not None:
+        return _filled(branch.source, branch, leaf_sql)
+    return ", ".join(f"{leaf_sql(leaf)} AS {ident(leaf.alias)}" for leaf in branch.linear)
 
 
-def _filled(text: str, branch: Branch, leaf_sql: LeafSql) -> str:
-    return _TOKEN.sub(lambda m: leaf_sql(branch.leaf(m.group(1))), text) if "⟦" in text else text
+def _filled(text: Text, branch: Branch, leaf_sql: LeafSql) -> str:
+    return text.filled(lambda alias: leaf_sql(branch.leaf(alias)))
 
 
 def branch_sql(branch: Branch, leaf_sql: LeafSql, extra: Sequence[str] = (), where: Sequence[str] = ()) -> str:
     """SELECT the branch's outputs and `extra`, with `where` added to its predicates."""
-    outputs = [f"{_filled(o.expr.sql, branch, leaf_sql)} AS {ident(o.name)}" for o in branch.outputs]
+    outputs = [f"{_filled(o.expr.text, branch, leaf_sql)} AS {ident(o.name)}" for o in branch.outputs]
     sql = f"SELECT {', '.join([*outputs, *extra]) or '1 AS `__ivm_one`'}"
     source = branch_source(branch, leaf_sql)
-    conditions = [f"({_filled(p.sql, branch, leaf_sql)})" for p in branch.predicates] + list(where)
+    conditions = [f"({_filled(p.text, branch, leaf_sql)})" for p in branch.predicates] + list(where)
     sql += f"\nFROM {source}" if source else ""
     return sql + (f"\nWHERE {' AND '.join(conditions)}" if conditions else "")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ivm.errors import ViewError
-from ivm.plan.nodes import Branch, Column, Expr, Leaf, Output, PlanError, Program, Relation
+from ivm.plan.nodes import Branch, Column, Expr, Leaf, Output, PlanError, Program, Relation, Text
 from ivm.refresh.records import from_json, program_json
 from ivm.rewrite.arranged import with_streams
 from ivm.rewrite.delta_join import delta_terms
@@ -172,7 +172,7 @@ def test_reason_codes_are_distinct():
 
 def test_a_branch_can_not_read_what_no_leaf_has():
     with pytest.raises(PlanError, match="which no leaf has"):
-        Branch((Leaf("a", "orders", ("ok",)),), (), (Output("x", Expr("`a`.`day`", frozenset({("a", "day")}))),))
+        Branch((Leaf("a", "orders", ("ok",)),), (), (Output("x", Expr(Text.of("`a`.`day`"), frozenset({("a", "day")}))),))
     with pytest.raises(PlanError, match="aliases repeat"):
         Branch((Leaf("a", "orders", ()), Leaf("a", "lines", ())), (), ())
 
