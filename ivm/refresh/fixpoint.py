@@ -132,6 +132,7 @@ class Fixpoint:
         run: Callable[[str], pa.Table],
     ) -> None:
         self.unit, self.inputs, self.facts, self._datasets, self._run = unit, dict(inputs), facts, datasets, run
+        self.schema = self.inputs[unit.name].schema
         self.columns = [c.name for c in unit.columns]
         self.values = [c for c in self.columns if c != RANK]
         self.identity = _identity(unit)
@@ -145,7 +146,7 @@ class Fixpoint:
         return self._of_bag(walked, datasets) if self.unit.fixpoint == "all" else self._of_set(walked, datasets)
 
     def _of_bag(self, walked: list[tuple[Term, dict[str, Reached]]], datasets: Datasets) -> pa.Table:
-        total = fresh = self._summed(self._run(branch_deltas(walked, datasets)))
+        total = fresh = self._summed(self._rows(branch_deltas(walked, datasets), weighted=True))
         for _ in range(ITERATIONS["all"]):
             if fresh.num_rows == 0:
                 return total
@@ -154,7 +155,7 @@ class Fixpoint:
         raise endless(self.unit, fresh.num_rows)
 
     def _of_set(self, walked: list[tuple[Term, dict[str, Reached]]], datasets: Datasets) -> pa.Table:
-        rows = self._summed(self._run(branch_deltas(walked, datasets)))
+        rows = self._summed(self._rows(branch_deltas(walked, datasets), weighted=True))
         gone = self._unsupported(self._stored(rows.filter(pc.less(rows[WEIGHT], 0)), self.values))
         reached = self._best(rows.filter(pc.greater(rows[WEIGHT], 0)))
         if gone.num_rows:
@@ -223,10 +224,10 @@ class Fixpoint:
 
             return branch_sql(term.branch, leaf_sql)
 
-        found = self._run("\nUNION ALL\n".join(rows(*p) for p in parts))
+        found = self._rows("\nUNION ALL\n".join(rows(*p) for p in parts))
         self.rows_read += datasets.rows_read(inputs)
         datasets.close()
-        return found.rename_columns(self.columns).cast(self.inputs[own].schema)
+        return found
 
     def _step(self, frontier: pa.Table, moved: pa.Table | None = None) -> pa.Table:
         """What follows from the frontier (columns, WEIGHT +1 or -1) in one step by the new rules: weighted rows.
@@ -242,15 +243,14 @@ class Fixpoint:
             walked.append((term, walk_term(term, facts, requests)))
         datasets = self._opened(inputs)
         datasets.load(requests)
-        found = self._run("\nUNION ALL\n".join(term_sql(t, t.branch, reached, datasets) for t, reached in walked))
+        found = self._rows("\nUNION ALL\n".join(term_sql(t, t.branch, reached, datasets) for t, reached in walked), weighted=True)
         self.rows_read += datasets.rows_read(inputs)
         datasets.close()
-        return found.rename_columns([*self.columns, WEIGHT])
+        return found
 
     def _given(self, name: str, rows: pa.Table, inputs: Mapping[str, Input]) -> tuple[dict[str, Input], dict[str, Facts]]:
         """Inputs and facts with weighted rows of the unit's columns as the delta of one more relation."""
-        schema = self.inputs[self.unit.name].schema
-        given = Input(name, self.unit.columns, schema, "", None, State.NEW, True, rows, rows.num_rows)
+        given = Input(name, self.unit.columns, self.schema, "", None, State.NEW, True, rows, rows.num_rows)
         return {**inputs, name: given}, {**self.facts, name: Facts(Relation(name, "unit", self.unit.columns), rows.num_rows)}
 
     def _opened(self, inputs: Mapping[str, Input]) -> Datasets:
@@ -259,9 +259,14 @@ class Fixpoint:
 
     # -- sets of rows -----------------------------------------------------------------------------
 
+    def _rows(self, sql: str, weighted: bool = False) -> pa.Table:
+        """A statement's rows as they are stored: Spark types each statement by its own expressions, a literal as NOT NULL."""
+        found = self._run(sql)
+        schema = self.schema.append(pa.field(WEIGHT, pa.int64())) if weighted else self.schema
+        return found.rename_columns(schema.names).cast(schema)
+
     def _summed(self, rows: pa.Table) -> pa.Table:
-        named = rows.rename_columns([*self.columns, WEIGHT])
-        return native.sum_weights(named.set_column(len(self.columns), WEIGHT, named[WEIGHT].cast(pa.int64())), self.columns)
+        return native.sum_weights(rows, self.columns)
 
     def _weighted(self, rows: pa.Table, weight: int) -> pa.Table:
         return rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int32()))
@@ -279,7 +284,7 @@ class Fixpoint:
             minima = rows.group_by(self.identity, use_threads=False).aggregate([(least, "min")]).select([*self.identity, f"{least}_min"])
             rows = rows.filter(matching(rows, [*self.identity, least], minima))
         found = rows.group_by(self.values, use_threads=False).aggregate([(RANK, "min")])
-        return found.rename_columns(self.columns).cast(self.inputs[self.unit.name].schema)
+        return found.rename_columns(self.columns).cast(self.schema)
 
     def _stored(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
         """The rows of the old state, with their rank there, that equal one of these in some columns."""

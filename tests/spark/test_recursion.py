@@ -216,3 +216,23 @@ def test_a_row_with_another_derivation_takes_nothing_along(graph, spark):
     moved = native.read(trace, ["c0", "__ivm_rank", WEIGHT], f"{EPOCH} = {epoch}").to_pylist()
     # Node 1 is two steps from the root now; all other nodes are as they were.
     assert sorted((r["c0"], r["__ivm_rank"], r[WEIGHT]) for r in moved) == [(1, 1, -1), (1, 2, 1)]
+
+
+SEEDS = {
+    "bag": "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t UNION ALL SELECT a, d + 1 FROM w WHERE d < 5) SELECT a, d FROM w",
+    "bag_of_many_types": "WITH RECURSIVE w (a, s, p, l, d) AS (SELECT id, 'x', 1.5, array(1, 2), named_struct('n', 1) FROM t "
+    "UNION ALL SELECT a, concat(s, 'y'), p, array(a), named_struct('n', d.n + 1) FROM w WHERE d.n < 3) SELECT * FROM w",
+    "set": "WITH RECURSIVE w (a, s, d) AS (SELECT id, 'x', 1 FROM t UNION SELECT a % 3, s, d + 1 FROM w WHERE d < 5) SELECT a, s, d FROM w",
+    "least": "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t UNION SELECT a % 3, d + 1 FROM w) SELECT a, min(d) AS d FROM w GROUP BY a",
+    "seeds_of_two_kinds": "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t UNION ALL SELECT id, v FROM t UNION ALL SELECT a, d + 1 FROM w WHERE d < 5) SELECT a, d FROM w",
+}
+
+
+def test_a_seed_may_hold_literals(lake):
+    lake.table("t", "id int, v int", rows=4)
+    pipe = lake.pipeline(SEEDS, mode="incremental")
+    assert lake.differences(pipe) == {}
+    for change in ("INSERT INTO {} VALUES (7, 1), (NULL, NULL), (9, 0)", "DELETE FROM {} WHERE id IS NULL OR id = 7", "UPDATE {} SET id = 8 WHERE id = 9"):
+        lake.spark.sql(change.format(lake.ref("t")))
+        assert lake.differences(pipe) == {}
+        assert {v.strategy for v in pipe.refresh().views.values()} == {"unchanged"}
