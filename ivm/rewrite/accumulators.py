@@ -5,8 +5,8 @@ For count, sum and avg over exact types a group's state is a tuple of sums
     (count of rows, and for each argument x: sum of w over non-NULL x, sum of w * x)
 
 and the delta of the state is the same tuple over the delta. A group exists while its count is not 0.
-Result types, rounding and overflow are Spark's: a sum is cast to Spark's type (an overflow raises or is NULL, as
-there), a decimal average is rounded half up once, by an exact remainder.
+Result types, rounding and overflow are Spark's: a sum of integers is cast to Spark's type (an overflow raises or wraps, as
+there), decimals are only those whose sums don't overflow, and an average of them is rounded half up once, by an exact remainder.
 """
 
 from __future__ import annotations
@@ -42,9 +42,20 @@ class Accumulator:
 
 
 def _wide(stored: str) -> str:
-    """A type to sum in: as precise as the stored one less the ten digits that SUM adds."""
-    _, scale = decimal_of(stored)
-    return f"decimal(28,{scale})" if scale <= 18 else stored
+    """A type to sum in: as precise as the stored one less the ten digits that SUM adds. What is kept as a sum has no more."""
+    return f"decimal(28,{decimal_of(stored)[1]})"
+
+
+def added(accumulator: Accumulator, one: str, other: str) -> str:
+    """One sum of an accumulator added to another, exactly: Spark gives the sum of two decimal(38,s) one digit less after the point.
+
+    >>> added(Accumulator("s_x", "x", "sum", "decimal(38,10)"), "a", "b")
+    'CAST(CAST(a AS decimal(37,10)) + CAST(b AS decimal(37,10)) AS decimal(38,10))'
+    """
+    if accumulator.kind == "count":
+        return f"({one} + {other})"
+    narrower = f"decimal(37,{decimal_of(accumulator.type)[1]})"
+    return f"CAST(CAST({one} AS {narrower}) + CAST({other} AS {narrower}) AS {accumulator.type})"
 
 
 def accumulators(reduce: Reduce) -> tuple[Accumulator, ...]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ivm.names import ident
 from ivm.plan.nodes import COUNT, IN_NEW, IN_OLD, WEIGHT, Branch, Column, Core, Leaf, Post, Unit
-from ivm.rewrite.accumulators import accumulators, result_sql
+from ivm.rewrite.accumulators import Accumulator, accumulators, added, result_sql
 from ivm.rewrite.delta_join import State, Term
 from ivm.rewrite.slices import DELTA, WHOLE, Reached
 from ivm.sql.blocks import sql_of
@@ -176,8 +176,8 @@ def accumulated(unit: Unit, trace: str) -> str:
 def _finals(unit: Unit, prefix: str, suffix: str | None) -> list[str]:
     """The calls' results from `prefix`ed accumulators, plus the `suffix`ed ones where given."""
     assert unit.reduce is not None
-    names = [a.name for a in accumulators(unit.reduce)] + [COUNT]
-    value = {n: ident(prefix + n) if suffix is None else f"({ident(prefix + n)} + {ident(suffix + n)})" for n in names}
+    kept = [*accumulators(unit.reduce), Accumulator(COUNT, "", "count", "bigint")]
+    value = {a.name: ident(prefix + a.name) if suffix is None else added(a, ident(prefix + a.name), ident(suffix + a.name)) for a in kept}
     return [f"{result_sql(c, value)} AS {ident(c.name)}" for c in unit.reduce.calls]
 
 

@@ -126,7 +126,8 @@ def typed_call(call: Call, types: dict[str, str]) -> Call:
     if call.function is None or call.argument is None:
         return call
     type_ = types[call.argument]
-    exact = call.function == "count" or type_ in _INTEGERS or (type_.startswith("decimal(") and (call.function == "sum" or exact_average(type_)))
+    kept = exact_average if call.function == "avg" else exact_sum
+    exact = call.function == "count" or type_ in _INTEGERS or (type_.startswith("decimal(") and kept(type_))
     return Call(call.name, call.sql, call.function if exact else None, call.argument, type_)
 
 
@@ -140,15 +141,26 @@ def decimal_of(type_: str) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
-def exact_average(type_: str) -> bool:
-    """Whether Spark's decimal division keeps enough digits for the average of this type to be rounded only once.
+def exact_sum(type_: str) -> bool:
+    """Whether no sum of this decimal type overflows Spark's, so that sums can be kept and added in any order.
 
-    Spark averages decimal(p,s) as sum decimal(p+10,s) over count decimal(20,0), rounded half up to scale s+4.
-    Our quotient (see rewrite.accumulators) and its carry need p+12-s digits before the point, which leaves 38 less those after it.
+    Spark sums decimal(p,s) as decimal(p+10,s), room for 10,000,000,000 rows, but as no more than decimal(38,s), where a sum may overflow:
+    Spark then raises an error or gives NULL. Of the 38 digits we need one more to add two sums.
 
-    >>> exact_average("decimal(15,2)"), exact_average("decimal(32,4)")
+    >>> exact_sum("decimal(27,10)"), exact_sum("decimal(28,10)")
     (True, False)
     """
+    return decimal_of(type_)[0] + 10 < 38
+
+
+def exact_average(type_: str) -> bool:
+    """Whether 38 digits are enough for our average of this decimal type (see rewrite.accumulators) to be rounded only once, as Spark's is.
+
+    Spark averages decimal(p,s) as sum decimal(p+10,s) over count decimal(20,0), rounded half up to u = s+4 digits. Spark's types of our steps:
+    count * unit is decimal(21+u,u), so u <= 17, and the sum less its rest is decimal(p+10+5,u), so p <= 23; with the carry added it is p <= 22.
+
+    >>> exact_average("decimal(15,2)"), exact_average("decimal(32,4)"), exact_average("decimal(20,15)")
+    (True, False, False)
+    """
     precision, scale = decimal_of(type_)
-    digits = max(38 - (precision + 12 - scale), 6)
-    return precision + 10 <= 38 and digits >= scale + 4
+    return precision <= 22 and scale <= 13
