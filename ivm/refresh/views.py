@@ -9,8 +9,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 
 from ivm.errors import RefusedError, ViewError
@@ -26,6 +29,9 @@ from ivm.sql.rules import BEYOND_SPARK
 from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
 from ivm.trace.arranged import TIME
+
+#: What decides how a view's text is understood, besides our own compiler: Spark may come in any of its distributions.
+_READERS = ("sqlglot", "pyspark", "pyspark-connect", "pyspark-client")
 
 
 @dataclass(frozen=True)
@@ -89,8 +95,11 @@ def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> l
 
 @functools.cache
 def compiler_fingerprint() -> str:
-    """A hash of the compiler's own text: programs that another compiler made are not reused."""
+    """A hash of the compiler's own text and of the versions of its readers: programs that others made are not reused."""
     digest = hashlib.sha256()
+    for name in _READERS:
+        with suppress(metadata.PackageNotFoundError):
+            digest.update(f"{name} {metadata.version(name)}\n".encode())
     for package in ("plan", "sql", "rewrite"):
         for file in sorted((Path(__file__).parent.parent / package).glob("*.py")):
             digest.update(file.read_bytes())
@@ -100,6 +109,28 @@ def compiler_fingerprint() -> str:
 @functools.lru_cache(maxsize=1024)
 def _program(text: str) -> Program:
     return from_json(Program, text)
+
+
+def _kept(file: Path) -> Program | None:
+    """The program in a file of the cache; None where there is no such file, or it isn't as it was written."""
+    try:
+        digest, _, text = file.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return _program(text.decode()) if digest.decode("ascii", "replace") == hashlib.sha256(text).hexdigest() else None
+
+
+def _keep(file: Path, program: Program) -> None:
+    """Write a program into the cache, whole or not at all; what can't be kept is compiled again next time."""
+    text = program_json(program).encode()
+    partial = file.with_name(f"{file.stem}-{uuid.uuid4().hex}.partial")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+        partial.replace(file)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink()
 
 
 def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Path) -> Compiled:
@@ -113,17 +144,13 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     facts = json.dumps([view.name, view.sql, {n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind, r.effective] for n, r in sorted(read.items())}])
     definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
     kept = cache / f"{view.name}-{definition}-{compiler_fingerprint()}.json"
-    if kept.exists():
-        program = _program(kept.read_text())
-    else:
+    program = _kept(kept)
+    if program is None:
         try:
             program = with_companion(with_streams(with_least(parse_view(view.name.lower(), view.sql, relations, analyzer()))), relations)
         except ViewError as error:
             raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = kept.with_suffix(".partial")
-        partial.write_text(program_json(program))
-        partial.rename(kept)
+        _keep(kept, program)
     definition = hashlib.sha256(program_json(program).encode()).hexdigest()[:16] if program.units else definition
     if view.mode == "incremental" and not program.incremental:
         reasons = "; ".join(f"{r.reason} [{r.code}]" for r in program.refusals)

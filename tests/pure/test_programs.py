@@ -1,0 +1,93 @@
+"""The cache of compiled programs: read back as they were written, and by nobody who would understand a view otherwise."""
+
+from __future__ import annotations
+
+import threading
+from importlib import metadata
+
+import pytest
+
+from ivm.refresh import views
+from ivm.refresh.views import View, compile_view, compiler_fingerprint
+from tests.pure.duck import DuckAnalyzer
+from tests.pure.test_compile import RELATIONS
+
+VIEW = View("v", "SELECT ck, count(*) AS n FROM orders GROUP BY ck")
+
+
+@pytest.fixture
+def compiled(tmp_path):
+    """Compiles the view with a cache in `tmp_path`; `.asked` counts how often that took an analyzer."""
+
+    def compile_():
+        def analyzer():
+            compile_.asked += 1
+            return DuckAnalyzer()
+
+        return compile_view(VIEW, dict(RELATIONS), analyzer, tmp_path / "programs")
+
+    compile_.asked = 0
+    return compile_
+
+
+def test_a_program_is_compiled_once(compiled, tmp_path):
+    assert compiled() == compiled()
+    assert compiled.asked == 1
+    assert [f.suffix for f in (tmp_path / "programs").iterdir()] == [".json"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1],
+        lambda data: data.replace(b"orders", b"orderz", 1),
+        lambda data: b"\xff" * len(data),
+        lambda data: b"null",
+        lambda data: data.partition(b"\n")[2],  # as earlier versions wrote it
+    ],
+)
+def test_a_damaged_program_counts_as_absent(compiled, tmp_path, damage):
+    before = compiled()
+    (file,) = (tmp_path / "programs").iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    assert compiled() == before
+    assert compiled.asked == 2
+    assert compiled() == before
+    assert compiled.asked == 2
+
+
+def test_what_can_not_be_kept_is_compiled_again(compiled, tmp_path):
+    before = compiled()
+    (file,) = (tmp_path / "programs").iterdir()
+    file.unlink()
+    file.mkdir()
+    assert compiled() == before
+    assert compiled() == before
+    assert compiled.asked == 3
+    assert list((tmp_path / "programs").iterdir()) == [file]
+
+
+def test_writers_at_the_same_time_leave_one_whole_program(compiled, tmp_path):
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(compiled())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(r == results[0] for r in results)
+    assert [f.suffix for f in (tmp_path / "programs").iterdir()] == [".json"]
+
+
+@pytest.mark.parametrize("package", ["sqlglot", "pyspark"])
+def test_another_version_of_a_reader_is_another_compiler(monkeypatch, package):
+    before = compiler_fingerprint()
+    installed = metadata.version
+    monkeypatch.setattr(views.metadata, "version", lambda name: "0.0.1" if name == package else installed(name))
+    compiler_fingerprint.cache_clear()
+    try:
+        assert compiler_fingerprint() != before
+    finally:
+        compiler_fingerprint.cache_clear()
