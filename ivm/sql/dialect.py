@@ -6,6 +6,7 @@ unchanged, so only the few that the compiler itself looks into are parsed as mor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -17,6 +18,21 @@ _KNOWN = ("COUNT", "SUM", "AVG", "MIN", "MAX", "COALESCE")
 #: Functions whose arguments have a syntax of their own.
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "OVERLAY", "TRIM", "SUBSTRING", "SUBSTR", "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN",
            "SHUFFLEMERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL")  # fmt: skip
+#: Functions whose first of three arguments is a bare unit, and these units: words of Spark's grammar, not columns.
+_UNIT_FIRST = ("DATEADD", "DATE_ADD", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMEDIFF")
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFYEAR", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+
+
+def _unit_first(name: str) -> Callable[[list[exp.Expression]], exp.Expression]:
+    """Reads the arguments of a function that may begin with a unit."""
+
+    def read(args: list[exp.Expression]) -> exp.Expression:
+        first = args[0] if len(args) == 3 else None
+        if isinstance(first, exp.Column) and len(first.parts) == 1 and not first.this.args.get("quoted") and first.name.upper() in _UNITS:
+            args = [exp.var(first.name), *args[1:]]
+        return exp.Anonymous(this=name, expressions=args)
+
+    return read
 
 
 class IvmSpark(Spark):  # type: ignore[misc]
@@ -45,7 +61,7 @@ class IvmSpark(Spark):  # type: ignore[misc]
     class Parser(Spark.Parser):  # type: ignore[misc]
         #: `GROUP BY window(d, '1 day')` calls a function; a WINDOW clause is found after the keys anyway.
         QUERY_MODIFIER_TOKENS = Spark.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
-        FUNCTIONS = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN}  # noqa: RUF012 - sqlglot's own way
+        FUNCTIONS: ClassVar[dict[str, Any]] = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN} | {n: _unit_first(n) for n in _UNIT_FIRST}
         FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
         NO_PAREN_FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")}  # noqa: RUF012
 
