@@ -10,6 +10,12 @@ from ivm.sql.blocks import Scope, conjuncts, sql_of, substituted
 from ivm.sql.calls import has_calls
 from ivm.sql.support import UnsupportedError
 
+#: What a SELECT may consist of.
+SELECT_ARGS = {
+    "expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "sort", "cluster", "distribute",
+    "distinct", "with_", "kind", "hint", "limit", "offset", "windows", "qualify",
+}  # fmt: skip
+
 
 def only(node: exp.Expression, allowed: set[str], what: str) -> None:
     """Refuse a node that carries a clause the compiler doesn't look at: nothing is ignored in silence."""

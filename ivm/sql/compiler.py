@@ -13,13 +13,13 @@ from ivm.plan.nodes import Column, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, fresh, leaf_column, leaf_item, select_of, substituted, table_alias, union_of
 from ivm.sql.calls import has_calls
-from ivm.sql.clauses import group_keys, has_windows, only, row_count, select_list, sort_columns, with_windows, without_using
+from ivm.sql.clauses import SELECT_ARGS, group_keys, has_windows, only, row_count, select_list, sort_columns, with_windows, without_using
 from ivm.sql.dialect import GENERATORS, function_name
 from ivm.sql.pivots import pivoted
 from ivm.sql.recursion import names_table, reads_itself, union_parts
 from ivm.sql.reduce import Units
 from ivm.sql.render import schema_leaf, unit_sql
-from ivm.sql.subqueries import Subqueries
+from ivm.sql.subqueries import Subqueries, is_correlated
 from ivm.sql.support import UnsupportedError
 
 #: A UNION ALL below joins multiplies out; beyond this many branches it becomes a unit of its own.
@@ -119,7 +119,7 @@ class Compiler:
         return self.units.intersection(left, right, isinstance(node, exp.Except), every, self.taken)
 
     def select(self, node: exp.Select, ctes: Ctes) -> list[Block]:
-        only(node, _SELECT_ARGS, "SELECT")
+        only(node, SELECT_ARGS, "SELECT")
         node = with_windows(node)
         blocks, scopes = self.sources(node, ctes)
         node = without_using(node)
@@ -196,7 +196,7 @@ class Compiler:
         on = join.args.get("on")
         if isinstance(join.this, exp.Lateral):
             return self._lateral(blocks, scopes, join.this, kind, on, ctes, outer)
-        names, options = self.item(join.this, ctes)
+        names, options = self.item(join.this, ctes, outer)
         options = [o.renamed(self.taken) for o in options]
         if kind == "RIGHT":
             columns = list(scopes[0])
@@ -319,14 +319,14 @@ class Compiler:
             known.append(values_)
         return result, known
 
-    def item(self, node: exp.Expression, ctes: Ctes) -> tuple[Names, list[Block]]:
+    def item(self, node: exp.Expression, ctes: Ctes, outer: Scope | None = None) -> tuple[Names, list[Block]]:
         """A FROM item: how its columns are called, and its alternatives."""
         if node.args.get("joins") or (isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias):
-            return self._nested_joins(node, ctes)
-        alias, options = self._single(node, ctes)
+            return self._nested_joins(node, ctes, outer)
+        alias, options = self._single(node, ctes, outer)
         return [(alias, n.lower()) for n, _ in options[0].outs], options
 
-    def _single(self, node: exp.Expression, ctes: Ctes) -> tuple[str, list[Block]]:
+    def _single(self, node: exp.Expression, ctes: Ctes, outer: Scope | None = None) -> tuple[str, list[Block]]:
         if node.args.get("sample"):
             raise UnsupportedError("nondeterministic", "TABLESAMPLE")
         alias = node.alias_or_name.lower()
@@ -355,10 +355,19 @@ class Compiler:
         if isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):
                 return alias, with_names(self.item(node.this, ctes)[1], node)
+            if outer is not None and is_correlated(node):
+                return alias, with_names([self._correlated_item(node, ctes, outer)], node)
             return alias, self._apart(self.query(node, ctes))
         if isinstance(node, exp.Values):
             return self._values(node)
         raise UnsupportedError("clause", f"{type(node).__name__} in FROM")
+
+    def _correlated_item(self, node: exp.Subquery, ctes: Ctes, outer: Scope) -> Block:
+        """A derived table of a correlated subquery that reads the outer columns itself."""
+        inner = self.subqueries.correlated(node.this, outer, ctes)
+        name = fresh(node.alias.lower() or "d", self.taken)
+        derived = exp.Subquery(this=inner, alias=table_alias(name))
+        return Block([exp.Join(this=derived, kind="CROSS")], [], [(e.alias_or_name, leaf_column(name, e.alias_or_name)) for e in inner.selects])
 
     def _apart(self, blocks: list[Block]) -> list[Block]:
         nested = self.apart and any(e.find(exp.Query) for b in blocks for _, e in b.outs)
@@ -374,7 +383,7 @@ class Compiler:
         lateral = exp.Lateral(this=node.this.copy(), alias=table_alias(name, names))
         return node.alias.lower(), [Block([exp.Join(this=lateral, kind="CROSS")], [], [(n, leaf_column(name, n)) for n in names])]
 
-    def _nested_joins(self, node: exp.Expression, ctes: Ctes) -> tuple[Names, list[Block]]:
+    def _nested_joins(self, node: exp.Expression, ctes: Ctes, outer: Scope | None) -> tuple[Names, list[Block]]:
         """A join in parentheses: its items keep their own names."""
         if isinstance(node, exp.Subquery):
             only(node, {"this", "joins"}, "a join in parentheses")
@@ -387,7 +396,7 @@ class Compiler:
             joins = [*first.args["joins"], *joins]
             first = first.copy()
             first.set("joins", None)
-        blocks, scopes = self.sources(exp.Select(from_=exp.From(this=first), joins=joins), ctes)
+        blocks, scopes = self.sources(exp.Select(from_=exp.From(this=first), joins=joins), ctes, outer)
         names = list(scopes[0])
         return names, [b.with_outs((n[1], s[n]) for n in names) for b, s in zip(blocks, scopes, strict=True)]
 
@@ -432,12 +441,6 @@ class Compiler:
             blocks, scopes = self._lateral(blocks, scopes, lateral, "CROSS", None, ctes, None)
             result += [(c, leaf_column(alias, c)) for c in columns]
         return result, blocks, scopes
-
-
-_SELECT_ARGS = {
-    "expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "sort", "cluster", "distribute",
-    "distinct", "with_", "kind", "hint", "limit", "offset", "windows", "qualify",
-}  # fmt: skip
 
 
 def _outer_variant(function: exp.Expression) -> exp.Expression:

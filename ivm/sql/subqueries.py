@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ivm.names import RESERVED_PREFIX
+from ivm.plan.nodes import Column
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, from_items, queries, rewritten, select_of, set_from, sql_of, value_of
-from ivm.sql.calls import find_calls
+from ivm.sql.calls import find_calls, has_calls
+from ivm.sql.clauses import SELECT_ARGS, only, with_windows
 from ivm.sql.dialect import is_aggregate
-from ivm.sql.rules import settled, ties_matter
+from ivm.sql.maps import has_map
+from ivm.sql.rules import TIES, by_peers, left_to_chance, settled, tie_broken, ties_matter
 from ivm.sql.support import UnsupportedError
 
 if TYPE_CHECKING:
     from ivm.sql.compiler import Compiler, Ctes
+
+#: Names of the columns that break ties, until they are replaced.
+_TIE = f"{RESERVED_PREFIX}_tie_"
 
 
 def is_correlated(node: exp.Expression, bound: frozenset[str] = frozenset()) -> bool:
@@ -53,6 +60,10 @@ def _only_rows(query: exp.Query) -> exp.Query:
     if not any(is_aggregate(n) for e in query.expressions for n in e.walk()):
         query.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
     return query
+
+
+def _listed(value: list[exp.Expression] | exp.Expression | None) -> list[exp.Expression]:
+    return value if isinstance(value, list) else [value] if value is not None else []
 
 
 class Subqueries:
@@ -140,12 +151,18 @@ class Subqueries:
 
     def _settled(self, node: exp.Expression) -> exp.Expression:
         """Aggregate calls that have one value for each bag of rows: both states are evaluated, and must not differ by chance."""
-        if any(ties_matter(w) for w in node.find_all(exp.Window)):
-            raise UnsupportedError("clause", "a correlated subquery with a window function whose order may tie")
 
         def swap(n: exp.Expression) -> exp.Expression | None:
             if isinstance(n, exp.Query):
                 return n.copy()
+            if isinstance(n, exp.Window):
+                # Its function sees rows in an order of their own; calls stand in what it is applied to.
+                window, function = n.copy(), None
+                while function is None or isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+                    function = window.this if function is None else function.this
+                for part in [*function.iter_expressions(), *(p for k in ("partition_by", "order") for p in _listed(window.args.get(k)))]:
+                    part.replace(self._settled(part))
+                return window
             if next(find_calls(n), None) is not n:
                 return None
             call, rule = settled(n)
@@ -153,6 +170,31 @@ class Subqueries:
             return call.copy()
 
         return rewritten(node, swap)
+
+    def _without_ties(self, node: exp.Select, block: Block, scope: Scope) -> exp.Select:
+        """The query with window functions that have one value for each bag of rows: rows that tie are ordered by all columns that it reads of its own tables."""
+        windows = [w for e in node.expressions for w in e.find_all(exp.Window) if ties_matter(w) or left_to_chance(w)]
+        if not windows:
+            return node
+        read = {(c.table.lower(), c.name.lower()): c for e in node.expressions for c in e.find_all(exp.Column)}
+        own = {k: c for k, c in read.items() if k in scope}
+        types = self.compiler.units.types([block.with_outs((f"c{i}", scope[k]) for i, k in enumerate(own))]) if own else ()
+        ties = {f"{_TIE}{i}": c for i, c in enumerate(own.values())}
+        columns = [Column(name, t.type) for name, t in zip(ties, types, strict=True)]
+        grouped = node.args.get("group") or any(has_calls(e) for e in node.expressions)
+        if grouped or (any(left_to_chance(w) for w in windows) and any(has_map(c.type) for c in columns)):
+            raise UnsupportedError("clause", "a correlated subquery with a window function over groups or maps, whose order may tie,")
+
+        def named(n: exp.Expression) -> exp.Expression | None:
+            return ties[n.name].copy() if isinstance(n, exp.Column) and n.name in ties else None
+
+        for window in windows:
+            made = by_peers(window, columns, "") if left_to_chance(window) else tie_broken(window, columns)
+            if made is None:
+                raise UnsupportedError("clause", f"{sql_of(window.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),")
+            window.replace(rewritten(made, named))
+        self.compiler.units.rules.add(TIES)
+        return node
 
     def correlated(self, node: exp.Expression, values: Scope, ctes: Ctes) -> exp.Query:
         """A query that reads outer columns, its tables as leaves; it stays a query."""
@@ -167,12 +209,15 @@ class Subqueries:
             return copy
         if not isinstance(node, exp.Select):
             raise UnsupportedError("clause", f"a correlated {type(node).__name__}")
+        only(node, SELECT_ARGS - {"qualify"}, "a correlated subquery")
+        node = with_windows(node.copy())
         blocks, scopes = self.compiler.sources(node, ctes, values)
         if len(blocks) > 1:
             names = list(scopes[0])
             (block,) = self.compiler.units.stored([b.with_outs((n[1], s[n]) for n in names) for b, s in zip(blocks, scopes, strict=True)], self.compiler.taken)
             blocks, scopes = [Block(block.items, block.preds)], [dict(zip(names, (e for _, e in block.outs), strict=True))]
         block, merged = blocks[0], values | scopes[0]
+        node = self._without_ties(node, block, scopes[0])
         preds = list(block.preds)
         where = node.args.get("where")
         preds += [self.inline(part, merged, ctes, None) for part in conjuncts(where.this if where else None)]
