@@ -159,7 +159,7 @@ def error_text(error: Exception) -> str:
     """
     text = str(error).strip()
     line = re.search(r"\(?\bline (\d+),? pos \d+\)?", text)
-    for mark in ("\n\nJVM stacktrace", "\n\n== SQL", "\n== SQL", "\n\n'", "; line ", "\n'", ";\n"):
+    for mark in ("\n\nJVM stacktrace", "\n\tat ", "\n\n== SQL", "\n== SQL", "\n\n'", "; line ", "\n'", ";\n"):
         text = text.split(mark)[0]
     # The column is left out: tables are replaced by their types before Spark is asked, so it would be another one.
     text = re.sub(r"\s*\(line \d+,? pos \d+\)", "", text).strip()
@@ -181,6 +181,8 @@ def own_condition(text: str) -> str:
 
 
 _CTE_POLICY = "spark.sql.legacy.ctePrecedencePolicy"
+#: Plans are cut off at so many fields.
+_PLAN_FIELDS = "spark.sql.debug.maxToStringFields"
 
 
 class SparkAnalyzer:
@@ -199,6 +201,8 @@ class SparkAnalyzer:
             return self.spark.sql(sql).schema
         except PySparkException as error:
             raise ViewError(f"Spark refuses this SQL: {error_text(error)}", "Correct it there; a view is one SELECT in Spark SQL.") from error
+        except Exception as error:  # a defect inside Spark arrives as whatever its client makes of it
+            raise ViewError(f"Spark fails on this SQL: {error_text(error)}", "Write it in a plainer form.") from error
 
     def same(self, one: str, other: str) -> bool:
         from pyspark.errors import PySparkException
@@ -214,6 +218,31 @@ class SparkAnalyzer:
             return False
         finally:
             self.spark.conf.set(_CTE_POLICY, before or "CORRECTED")
+
+    def chance(self, sql: str) -> str | None:
+        # Spark asks for determinism in a join's condition, and of a subquery there it asks all the way down.
+        try:
+            self.schema(f"SELECT 1 AS one FROM (SELECT 1 AS one) AS a JOIN (SELECT 1 AS one) AS b ON EXISTS (\n{sql}\n)")
+        except ViewError as error:
+            if "NON_DETERMINISTIC" in error.message or "NONDETERMINISTIC" in error.message:
+                return "an expression that Spark calls non-deterministic"
+            return f"a query of which Spark can't say whether it is deterministic ({error.message})"
+        return None
+
+    def as_time(self, sql: str, text: str) -> bool:
+        """By the analysed plan, where implicit casts are written out."""
+        from pyspark.errors import PySparkException
+
+        before = self.spark.conf.get(_PLAN_FIELDS, None)
+        self.spark.conf.set(_PLAN_FIELDS, "100000")
+        try:
+            plans = "\n".join(str(row[0]) for row in self.spark.sql(f"EXPLAIN EXTENDED {sql}").collect())
+        except PySparkException:
+            return True  # as a typed literal it isn't even parsed
+        finally:
+            self.spark.conf.unset(_PLAN_FIELDS) if before is None else self.spark.conf.set(_PLAN_FIELDS, before)
+        plan = plans.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
+        return re.search(rf"cast\({re.escape(text)} as (date|time)|(date|timestamp\w*)\({re.escape(text)}[,)]", plan) is not None or not plan
 
     def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
         own = {str(r[0]).lower() for r in self.spark.sql("SHOW USER FUNCTIONS").collect()}

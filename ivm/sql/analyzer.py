@@ -22,5 +22,11 @@ class Analyzer(Protocol):
     def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
         """Which of these functions (name in lower case, number of arguments) are user-defined aggregates."""
 
+    def chance(self, sql: str) -> str | None:
+        """None if the engine calls every expression of a query deterministic, else its complaint. What is constant within one statement counts as such."""
+
+    def as_time(self, sql: str, text: str) -> bool:
+        """Whether a query takes the string literal `text` for a date or a time, or may do so."""
+
     def scalar(self, expressions: Sequence[str], from_sql: str) -> str | None:
         """None if all are deterministic scalar expressions over `from_sql`, else the engine's complaint."""

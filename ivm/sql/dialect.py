@@ -18,6 +18,8 @@ _KNOWN = ("COUNT", "SUM", "AVG", "MIN", "MAX", "COALESCE")
 #: Functions whose arguments have a syntax of their own.
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "OVERLAY", "TRIM", "SUBSTRING", "SUBSTR", "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN",
            "SHUFFLEMERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL")  # fmt: skip
+#: The token of >>>, one that no other Spark statement has.
+_UNSIGNED_SHIFT = TokenType.CARET_AT
 #: Functions whose first of three arguments is a bare unit, and these units: words of Spark's grammar, not columns.
 _UNIT_FIRST = ("DATEADD", "DATE_ADD", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMEDIFF")
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFYEAR", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
@@ -41,6 +43,9 @@ class IvmSpark(Spark):  # type: ignore[misc]
     class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
         #: 'it''s' is one string, as in Spark 4.
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot's own way
+        #: In Spark there may be a space: X '1F'.
+        HEX_STRINGS: ClassVar[list[Any]] = [*Spark.Tokenizer.HEX_STRINGS, ("X '", "'"), ("x '", "'")]
+        KEYWORDS: ClassVar[dict[str, TokenType]] = Spark.Tokenizer.KEYWORDS | {">>>": _UNSIGNED_SHIFT}
 
     class Generator(Spark.Generator):  # type: ignore[misc]
         #: A WITH stays where it is, and a SELECT keeps its QUALIFY: what was Spark's is printed for Spark.
@@ -62,6 +67,9 @@ class IvmSpark(Spark):  # type: ignore[misc]
         #: `GROUP BY window(d, '1 day')` calls a function; a WINDOW clause is found after the keys anyway.
         QUERY_MODIFIER_TOKENS = Spark.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
         FUNCTIONS: ClassVar[dict[str, Any]] = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN} | {n: _unit_first(n) for n in _UNIT_FIRST}
+        BITWISE: ClassVar[dict[TokenType, Any]] = Spark.Parser.BITWISE | {
+            _UNSIGNED_SHIFT: lambda this, expression: exp.Anonymous(this="SHIFTRIGHTUNSIGNED", expressions=[this, expression])
+        }
         FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
         NO_PAREN_FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")}  # noqa: RUF012
 
@@ -81,6 +89,9 @@ AGGREGATES = frozenset(
         "bit_and",
         "bit_or",
         "bit_xor",
+        "bitmap_and_agg",
+        "bitmap_construct_agg",
+        "bitmap_or_agg",
         "bool_and",
         "bool_or",
         "collect_list",
@@ -128,6 +139,7 @@ AGGREGATES = frozenset(
         "regr_sxx",
         "regr_sxy",
         "regr_syy",
+        "schema_of_variant_agg",
         "skewness",
         "some",
         "std",
@@ -150,6 +162,8 @@ AGGREGATES = frozenset(
         "var_pop",
         "var_samp",
         "variance",
+        "vector_avg",
+        "vector_sum",
     ]
 )
 #: Table-generating functions, which may stand in a select list.

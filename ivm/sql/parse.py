@@ -15,14 +15,15 @@ from ivm.plan.nodes import Column, PlanError, Program, Refusal, Relation
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.compiler import Compiler
 from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
-from ivm.sql.expand import with_struct_fields, with_time_windows
+from ivm.sql.expand import with_function_columns, with_generated_names, with_struct_fields, with_time_windows
 from ivm.sql.mutual import merged
 from ivm.sql.recursion import has_set_recursion, union_all
 from ivm.sql.render import typed_nulls
 from ivm.sql.round_trip import check_round_trip
 from ivm.sql.rules import MUTUAL_RECURSION, SET_RECURSION
-from ivm.sql.support import VOLATILE, UnsupportedError, refusal
+from ivm.sql.support import UnsupportedError, refusal
 from ivm.sql.text import first_line, query_tree, relation_tables, splice
+from ivm.sql.volatile import MARKED_WORD, time_words, volatile, with_marked_words
 
 
 def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: Analyzer) -> Program:
@@ -55,14 +56,16 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
             raise ViewError(f"{beyond}, and {why.reason}.", why.mend)
         return Program(view, columns, reads, refusals=(why,), deterministic=why.code != "nondeterministic")
 
-    volatile = _volatile(tree)
-    if volatile:
-        return refused(refusal("nondeterministic", volatile))
+    chance = volatile(tree, relations) or _chance(sql, nulls, analyzer)
+    if chance:
+        return refused(refusal("nondeterministic", chance))
     try:
         if any(function_name(f) == "session_window" for f in tree.find_all(exp.Anonymous)):
             raise UnsupportedError("clause", "session_window(), whose windows grow with the rows beside them,")
         check_round_trip(sql, query_tree(sql), relations, analyzer)
-        tree = with_struct_fields(with_time_windows(tree.transform(_with_field_names)), lambda probe: analyzer.schema(splice(probe, nulls)))
+        tree = with_time_windows(tree.transform(_with_field_names))
+        for expanded in (with_function_columns, with_struct_fields, with_generated_names):
+            tree = expanded(tree, lambda probe: analyzer.schema(splice(probe, nulls)))
         tree = _with_aggregates(tree, analyzer)
         compiler = Compiler(view, relations, analyzer)
         try:
@@ -92,13 +95,13 @@ def _check_storable(columns: tuple[Column, ...]) -> None:
             raise ViewError(f"Column {column.name!r} has the type {column.type}, which Delta can't store.", "Cast it to a type that Delta has.")
 
 
-def _volatile(tree: exp.Expression) -> str | None:
-    if tree.find(exp.TableSample):
-        return "TABLESAMPLE"
-    for func in tree.find_all(exp.Func):
-        name = function_name(func)
-        if name in VOLATILE or (name in ("unix_timestamp", "to_unix_timestamp", "unix_seconds") and not list(func.iter_expressions())):
-            return f"{name}()"
+def _chance(sql: str, nulls: dict[str, str], analyzer: Analyzer) -> str | None:
+    """What of a statement the engine itself says to give other answers: its functions (of the user's own, too), and words that it reads as a time."""
+    if complaint := analyzer.chance(splice(sql, nulls)):
+        return complaint
+    words = time_words(sql)
+    if words and analyzer.as_time(splice(with_marked_words(sql), nulls), MARKED_WORD):
+        return f"{words[0]!r} as a date or a time"
     return None
 
 

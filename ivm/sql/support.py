@@ -44,36 +44,3 @@ def refusal(code: str, what: str = "") -> Refusal:
 def reason_codes() -> tuple[Refusal, ...]:
     """All reason codes, for the docs."""
     return tuple(refusal(code, "…") for code in _REASONS)
-
-
-#: Functions whose value depends on when or where they run though Spark folds them within one statement.
-VOLATILE = frozenset(
-    [
-        "current_date",
-        "curdate",
-        "current_timestamp",
-        "now",
-        "localtimestamp",
-        "current_time",
-        "current_user",
-        "user",
-        "session_user",
-        "current_database",
-        "current_schema",
-        "current_catalog",
-        "rand",
-        "random",
-        "randn",
-        "uuid",
-        "shuffle",
-        "randstr",
-        "uniform",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "input_file_block_start",
-        "input_file_block_length",
-        "current_timezone",
-        "unix_timestamp_now",
-    ]
-)

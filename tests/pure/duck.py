@@ -32,6 +32,12 @@ class DuckAnalyzer:
     def scalar(self, expressions, from_sql):
         return None
 
+    def chance(self, sql):
+        return None
+
+    def as_time(self, sql, text):
+        return False
+
     def aggregates(self, calls):
         return frozenset()
 

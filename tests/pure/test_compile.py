@@ -12,7 +12,8 @@ from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.slices import WHOLE, Facts, Requests, walk_groups, walk_term
 from ivm.sql.parse import parse_view
 from ivm.sql.support import reason_codes
-from ivm.sql.text import splice
+from ivm.sql.text import query_tree, splice
+from ivm.sql.volatile import volatile
 from tests.pure.duck import DuckAnalyzer
 
 CUSTOMER = Relation("customer", "source", (Column("ck", "bigint"), Column("nation", "string"), Column("score", "double")), ("ck",))
@@ -122,6 +123,25 @@ def test_what_is_refused_has_a_code_a_sentence_and_a_mend(sql, code):
     assert compiled.refusals[0].reason
     assert compiled.refusals[0].mend
     assert compiled.units == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "changes"),
+    [
+        ("SELECT ok, user AS u FROM orders", True),
+        ("SELECT ck, CURRENT_USER AS u FROM customer", True),
+        ("SELECT user FROM people", False),
+        ("SELECT p.user, p.`current_time` FROM people AS p", False),
+        ("SELECT user FROM people WHERE day < current_date", True),
+        ("SELECT ok, unix_timestamp() AS t FROM orders", True),
+        ("SELECT aes_encrypt(nation, 'key') AS e FROM customer", True),
+        ("SELECT aes_encrypt(nation, 'key', 'GCM', 'NONE') AS e FROM customer", True),
+        ("SELECT kll_sketch_agg_bigint(ck) AS s FROM customer", True),
+    ],
+)
+def test_what_the_session_or_the_time_decides_is_not_deterministic(sql, changes):
+    people = Relation("people", "source", (Column("user", "string"), Column("current_time", "string"), Column("day", "date")))
+    assert (volatile(query_tree(sql), {"people": people} if "people" in sql else {}) is not None) == changes
 
 
 def test_order_by_is_ignored_for_storage():
