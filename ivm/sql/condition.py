@@ -18,7 +18,7 @@ from sqlglot.tokens import TokenType
 from ivm import parameters
 from ivm.errors import ConfigError
 from ivm.sql.dialect import GENERATORS, IvmSpark, function_name, is_aggregate
-from ivm.sql.support import VOLATILE
+from ivm.sql.volatile import VOLATILE
 
 #: More is no condition that a person types; Airflow's form takes as much.
 MAX_LENGTH = 2_000

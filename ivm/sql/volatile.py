@@ -25,6 +25,8 @@ _RANDOM = (
     "rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform", "monotonically_increasing_id", "spark_partition_id",
     "input_file_name", "input_file_block_start", "input_file_block_length",
 )  # fmt: skip
+#: Functions that give another answer each time, whatever they are given.
+VOLATILE = frozenset([*_OF_THE_SESSION, *_RANDOM])
 #: These draw numbers that Spark doesn't know of: KLL sketches choose what they keep.
 _SKETCHES = ("kll_sketch_agg_", "kll_merge_agg_", "kll_sketch_merge_")
 #: Functions that give the time if called without arguments.
@@ -48,7 +50,7 @@ def volatile(tree: exp.Expression, relations: Mapping[str, Relation]) -> str | N
         return "TABLESAMPLE"
     for func in tree.find_all(exp.Func):
         name, arguments = function_name(func), list(func.iter_expressions())
-        if name in _OF_THE_SESSION or name in _RANDOM or name.startswith(_SKETCHES) or (name in _OF_NOW and not arguments):
+        if name in VOLATILE or name.startswith(_SKETCHES) or (name in _OF_NOW and not arguments):
             return f"{name}()"
         if name == "aes_encrypt" and len(arguments) < 5 and not (len(arguments) > 2 and arguments[2].name.upper() == "ECB"):
             return "aes_encrypt() without an initialization vector"
