@@ -25,6 +25,7 @@ WORDS = st.lists(_MARKS | st.characters(codec="utf-8", exclude_categories=["Cs",
 NAMES = WORDS.filter(lambda w: w != "" and not w.isspace())
 
 
+@settings(deadline=None)
 @given(value=WORDS, column=NAMES, alias=NAMES)
 def test_only_tables_are_replaced(value, column, alias):
     subquery = f"(SELECT max({ident(alias)}.ok) FROM orders AS {ident(alias)} WHERE {ident(alias)}.day <> {literal(value)})"
@@ -39,7 +40,7 @@ def test_only_tables_are_replaced(value, column, alias):
     assert {s.this for s in read.find_all(exp.Literal) if s.is_string} == {value}
 
 
-@settings(deadline=None)  # the first example loads DuckDB
+@settings(deadline=None)
 @given(value=WORDS)
 def test_the_literals_of_a_program_are_the_views(value):
     sql = f"SELECT o.ok, {literal(value)} AS mark FROM orders AS o LEFT JOIN lines AS `⟦o⟧` ON `⟦o⟧`.ok = o.ok AND {literal(value)} <> ''"
@@ -51,6 +52,7 @@ def test_the_literals_of_a_program_are_the_views(value):
     assert [s.this for s in read.find_all(exp.Literal) if s.is_string and s.this != ""] == ([value, value] if value else [])
 
 
+@settings(deadline=None)
 @given(one=st.lists(st.text(), min_size=1), other=st.lists(st.text(), min_size=1))
 def test_texts_join_as_what_they_are_filled_with(one, other):
     texts = [Text(tuple(p if len(p) % 2 else [*p, ""])) for p in (one, other)]
