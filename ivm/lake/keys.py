@@ -1,11 +1,13 @@
 """Keyed work on Arrow tables: rows that match keys or filters, without Spark.
 
-Integers of any width are compared as 64-bit ones; everything else by its own type. NULL equals NULL here.
+Integers of any width are compared as 64-bit ones; everything else by its own type. NULL equals NULL here, and a
+value its exact self: NaN equals NaN, -0.0 differs from 0.0 (they are other values of `CAST(x AS string)`).
 """
 
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -15,6 +17,8 @@ import pyarrow.compute as pc
 
 from ivm.plan.nodes import Filter
 
+#: A type that holds every decimal of Spark and every constant of a filter.
+_WIDEST = pa.decimal256(76, 38)
 #: Relative width by which the ends of a range are moved outwards.
 _MARGIN = 1e-9
 
@@ -29,6 +33,45 @@ def wide(keys: pa.Table) -> pa.Table:
     return pa.table([c.cast(pa.int64()) if pa.types.is_integer(c.type) else c for c in keys.columns], names=keys.column_names)
 
 
+def hashable(column: pa.ChunkedArray) -> list[Any]:
+    """A column's values as Python values that are equal only where they are the same value of the same column.
+
+    Times are counts, whatever their year and precision; structs, arrays and maps are tuples; floats that aren't equal to
+    themselves or to no other are texts.
+
+    >>> hashable(pa.chunked_array([pa.array([0.0, -0.0, float("nan"), 1.5])]))
+    ['0.0', '-0.0', 'nan', 1.5]
+    >>> hashable(pa.chunked_array([pa.array([[("a", None)], None], pa.map_(pa.string(), pa.int32()))]))
+    [(('a', None),), None]
+    """
+    return [_frozen(v) for v in column.cast(_counted(column.type)).to_pylist()]
+
+
+def _counted(type_: pa.DataType) -> pa.DataType:
+    """The type with counts for dates and times, which Python knows for the years 1 to 9999 only."""
+    if pa.types.is_date32(type_):
+        return pa.int32()
+    if pa.types.is_timestamp(type_):
+        return pa.int64()
+    if pa.types.is_struct(type_):
+        return pa.struct([f.with_type(_counted(f.type)) for f in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_counted(type_.key_type), _counted(type_.item_type))
+    if pa.types.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_counted(type_.value_type)))
+    return type_
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, float):
+        return repr(value) if value == 0 or math.isnan(value) else value
+    if isinstance(value, dict):
+        return tuple(map(_frozen, value.values()))
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    return value
+
+
 def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array:
     """Whether each row's columns are among the keys, column by column in their order."""
     mine = wide(rows.select(list(columns)))
@@ -36,8 +79,8 @@ def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array
     if len(columns) == 1:
         return pc.is_in(mine.column(0), keys.column(0).combine_chunks().cast(mine.column(0).type))
     if any(c.null_count for c in keys.columns):
-        wanted = set(zip(*(c.to_pylist() for c in keys.columns), strict=True))
-        return pa.array([values in wanted for values in zip(*(c.to_pylist() for c in mine.columns), strict=True)], pa.bool_())
+        wanted = set(zip(*map(hashable, keys.columns), strict=True))
+        return pa.array([values in wanted for values in zip(*map(hashable, mine.columns), strict=True)], pa.bool_())
     numbered = mine.append_column("__ivm_row", pa.array(range(rows.num_rows), pa.int64()))
     found = numbered.join(distinct(keys), mine.column_names, join_type="left semi", use_threads=False)["__ivm_row"]
     return pc.is_in(numbered["__ivm_row"], found.combine_chunks())
@@ -73,6 +116,9 @@ _PATTERNS = {"prefix": pc.starts_with, "suffix": pc.ends_with, "contains": pc.ma
 
 
 def _meets(column: pa.ChunkedArray, f: Filter) -> Any:
+    if pa.types.is_decimal(column.type):
+        # Room for 38 digits before the point and as many behind it as a constant has: Arrow would not find the common type.
+        column = column.cast(_WIDEST)
     if f.op in _PATTERNS:
         return _PATTERNS[f.op](column, f.values[0])
     if f.op == "in":
@@ -88,7 +134,7 @@ def _scalar(text: str, type_: pa.DataType) -> pa.Scalar:
     if pa.types.is_integer(type_):
         return pa.scalar(int(text), pa.int64())
     if pa.types.is_decimal(type_):
-        return pa.scalar(Decimal(text))
+        return pa.scalar(Decimal(text), type_)
     if pa.types.is_date(type_):
         return pa.scalar(datetime.date.fromisoformat(text), type_)
     return pa.scalar(text, type_)

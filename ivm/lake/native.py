@@ -18,11 +18,13 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transa
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from ivm.errors import ConcurrentRefreshError
+from ivm.lake.keys import hashable
+from ivm.lake.types import unreadable
 from ivm.names import is_path, native_ident, native_literal
 from ivm.plan.nodes import WEIGHT
 
 #: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
-_READABLE = {"deletionVectors", "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"}
+READABLE_FEATURES = frozenset({"deletionVectors", "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"})
 _CDF_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -52,21 +54,27 @@ def table(path: str, version: int | None = None) -> DeltaTable:
 def refusal(delta: DeltaTable) -> str:
     """Why a table is not read natively; empty if it is."""
     protocol = delta.protocol()
-    strange = set(protocol.reader_features or []) - _READABLE
+    strange = set(protocol.reader_features or []) - READABLE_FEATURES
     if strange:
         return f"reader features {sorted(strange)}"
     if protocol.min_reader_version == 2:
         return "column mapping"
     if delta.metadata().partition_columns:
         return "partition columns"
-    return ""
+    return unreadable(delta.schema().to_json())
 
 
 def plain(data: Any) -> pa.Table:
-    """An Arrow table without view types, which Spark and Parquet readers don't share."""
+    """An Arrow table without view types, which Spark and Parquet readers don't share, and nullable at every level.
+
+    What is NOT NULL in one version of a source may be NULL in the next: nothing of ours keeps such a promise.
+    """
     table_ = pa.table(data)
-    fields = [f.with_type(_plain_type(f.type)) for f in table_.schema]
-    return table_.cast(pa.schema(fields))
+    return table_.cast(_plain_schema(table_.schema))
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([f.with_type(_plain_type(f.type)).with_nullable(True) for f in schema])
 
 
 def _plain_type(type_: pa.DataType) -> pa.DataType:
@@ -75,9 +83,9 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_binary_view(type_) or pa.types.is_large_binary(type_):
         return pa.binary()
     if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_list_view(type_):
-        return pa.list_(type_.value_field.with_type(_plain_type(type_.value_type)))
+        return pa.list_(type_.value_field.with_type(_plain_type(type_.value_type)).with_nullable(True))
     if pa.types.is_struct(type_):
-        return pa.struct([type_.field(i).with_type(_plain_type(type_.field(i).type)) for i in range(type_.num_fields)])
+        return pa.struct([type_.field(i).with_type(_plain_type(type_.field(i).type)).with_nullable(True) for i in range(type_.num_fields)])
     if pa.types.is_map(type_):
         return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
     return type_
@@ -85,7 +93,7 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
 
 def arrow_schema(schema_json: str) -> pa.Schema:
     """The Arrow schema of a Delta (and Spark) schema in JSON."""
-    return pa.schema([f.with_type(_plain_type(f.type)) for f in pa.schema(Schema.from_json(schema_json).to_arrow())])
+    return _plain_schema(pa.schema(Schema.from_json(schema_json).to_arrow()))
 
 
 def query(sql: str, tables: Mapping[str, DeltaTable]) -> pa.Table:
@@ -211,14 +219,14 @@ def _repeated(rows_: pa.Table, weights: Any) -> pa.Table:
 
 
 def _sum_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Arrow can't group nested values: count by their Python form (a delta's rows, not a table's)."""
+    """Arrow can't group nested values: count by their exact Python form (a delta's rows, not a table's)."""
     import numpy as np
 
-    places: dict[str, int] = {}
+    places: dict[tuple[Any, ...], int] = {}
     weights = np.zeros(rows_.num_rows, dtype="int64")
-    for i, row in enumerate(rows_.to_pylist()):
-        weight = row.pop(WEIGHT)
-        weights[places.setdefault(repr(sorted(row.items())), i)] += weight
+    values = [hashable(rows_[c]) for c in columns]
+    for i, (weight, *row) in enumerate(zip(rows_[WEIGHT].to_pylist(), *values, strict=True)):
+        weights[places.setdefault(tuple(row), i)] += weight
     return rows_.select(list(columns)).append_column(WEIGHT, pa.array(weights, pa.int64()))
 
 

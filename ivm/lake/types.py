@@ -1,12 +1,24 @@
-"""Delta's JSON types to Spark's type names (pure)."""
+"""Delta's JSON types: Spark's names of them, what CHAR declares, and which of them the native lane reads (pure)."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from ivm.plan.nodes import Column
 
+#: Types whose values delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py), alone and nested.
+READABLE_TYPES = frozenset(
+    ["byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp", "timestamp_ntz", "decimal"]
+)
+#: Where Spark notes a CHAR or VARCHAR, which Delta stores as a string, and a collation.
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+_COLLATIONS = "__COLLATIONS"
+#: What rows hold that are older than their column, which only Spark fills in.
+_DEFAULT = "EXISTS_DEFAULT"
+_CHAR = re.compile(r"\bchar\(\d+\)", re.IGNORECASE)
 _NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 
 
@@ -33,3 +45,69 @@ def columns_of(schema_json: str) -> tuple[Column, ...]:
         type_ = spark_type(field["type"])
         columns.append(Column(field["name"], f"string collate {collation.split('.')[-1]}" if collation and type_ == "string" else type_))
     return tuple(columns)
+
+
+def padded_columns(schema_json: str) -> tuple[Column, ...]:
+    """Columns with a CHAR somewhere in their declared type, which stands as their type: Spark pads its values on reading.
+
+    >>> field = {"name": "c", "type": "string", "nullable": True, "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}}
+    >>> padded_columns(json.dumps({"type": "struct", "fields": [field]}))
+    (Column(name='c', type='char(5)'),)
+    """
+    declared = [(f["name"], str((f.get("metadata") or {}).get(_DECLARED, ""))) for f in json.loads(schema_json)["fields"]]
+    return tuple(Column(name, type_) for name, type_ in declared if _CHAR.search(type_))
+
+
+def unreadable(schema_json: str) -> str:
+    """Why the native lane doesn't read columns of such a schema; empty if it does.
+
+    >>> unreadable('{"type": "struct", "fields": [{"name": "v", "type": "variant", "nullable": true, "metadata": {}}]}')
+    "the type variant of column 'v'"
+    """
+    for padded in padded_columns(schema_json):
+        return f"the type {padded.type} of column {padded.name!r}, which Spark pads"
+    for column in json.loads(schema_json)["fields"]:
+        for field in _fields(column):
+            type_, metadata = field["type"], field.get("metadata") or {}
+            if isinstance(type_, str) and type_.split("(")[0] not in READABLE_TYPES:
+                return f"the type {type_} of column {column['name']!r}"
+            if metadata.get(_COLLATIONS):
+                return f"the collation of column {column['name']!r}"
+            if _DEFAULT in metadata:
+                return f"the default of column {column['name']!r}"
+    return ""
+
+
+def _fields(field: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A field and all that it holds, elements as fields without a name."""
+    yield field
+    type_ = field["type"]
+    if isinstance(type_, dict):
+        inner = type_.get("fields") or [{"type": type_[k]} for k in ("elementType", "keyType", "valueType") if k in type_]
+        for part in inner:
+            yield from _fields(part)
+
+
+def stored_schema(schema_json: str, keep_padding: bool) -> str:
+    """The schema under which a result of Spark's is stored: nullable at every level, without what its sources declare.
+
+    A CHAR column stays one (`keep_padding`), as in Spark's own CREATE TABLE AS SELECT; a VARCHAR's length is no promise of ours.
+    """
+    schema = json.loads(schema_json)
+    _loosen(schema)
+    for field in schema["fields"]:
+        declared = (field.get("metadata") or {}).get(_DECLARED, "")
+        field["metadata"] = {_DECLARED: declared} if keep_padding and _CHAR.search(declared) else {}
+    return json.dumps(schema)
+
+
+def _loosen(type_: Any) -> None:
+    if not isinstance(type_, dict):
+        return
+    for field in type_.get("fields", []):
+        field["nullable"] = True
+        _loosen(field["type"])
+    for promise in {"containsNull", "valueContainsNull"} & type_.keys():
+        type_[promise] = True
+    for part in {"elementType", "keyType", "valueType"} & type_.keys():
+        _loosen(type_[part])

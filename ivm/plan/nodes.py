@@ -50,6 +50,7 @@ class Relation:
     """Something a leaf can read. `kind` is source, view or unit; `key` is unique if declared or known.
 
     `effective` is the column of the day from which a source's rows hold, "*" for a view over such sources, "" where there is none.
+    `padded` are the columns that Spark pads, with what declares it (a CHAR in their type).
     """
 
     name: str
@@ -57,6 +58,7 @@ class Relation:
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     effective: str = ""
+    padded: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         _require(self.kind in ("source", "view", "unit"), f"relation kind {self.kind!r}")

@@ -12,11 +12,13 @@ from ivm.errors import ConcurrentRefreshError, IvmError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
 from ivm.files import writing
 from ivm.lake import native
-from ivm.plan.nodes import Relation
+from ivm.lake.types import padded_columns
+from ivm.plan.nodes import Column, Relation
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer
-from ivm.sql.text import relation_tables
+from ivm.sql.padding import padded_names
+from ivm.sql.text import query_tree, relation_tables
 from ivm.trace.store import Layout, Retention
 
 if TYPE_CHECKING:
@@ -110,7 +112,8 @@ class Context:
             self._check_free(view, {u.name for u in result.program.units} - {name})
             key = result.program.units[-1].key if result.program.units else ()
             dated = "*" if any(relations[r].effective for r in result.program.relations) else ""
-            relations[name] = Relation(name, "view", result.program.columns, key, dated)
+            padded = self._padded(view, result, relations)
+            relations[name] = Relation(name, "view", result.program.columns, key, dated, padded)
         return compiled
 
     def _check_there(self, view: View, missing: Mapping[str, IvmError]) -> None:
@@ -120,6 +123,13 @@ class Context:
             if table in self.broken:
                 raise ViewError(f"{self.views[table].name} can't be compiled, which it reads.", "Mend that view first.")
 
+    @staticmethod
+    def _padded(view: View, compiled: Compiled, relations: dict[str, Relation]) -> tuple[Column, ...]:
+        """The view's columns that may be CHAR columns of what it reads."""
+        columns = [c.name for r in compiled.program.relations for c in relations[r].padded]
+        names = padded_names(query_tree(view.sql), columns) if columns else frozenset()
+        return tuple(Column(c.name, "a CHAR") for c in compiled.program.columns if c.name.lower() in names)
+
     def _check_free(self, view: View, internal: set[str]) -> None:
         for taken in sorted(internal & {*self.views, *self.sources}):
             raise ViewError(f"View {view.name!r} keeps a table of its own called {taken!r}, which is also declared here.", f"Rename the declared {taken!r}.")
@@ -127,7 +137,8 @@ class Context:
     def _relation(self, name: str, snapshot: Snapshot) -> Relation:
         source = self.sources[name]
         effective = self._actual(source.effective_date, snapshot) if source.effective_date else ""
-        return Relation(name, "source", snapshot.columns, tuple(self._actual(k, snapshot) for k in source.primary_key), effective)
+        key = tuple(self._actual(k, snapshot) for k in source.primary_key)
+        return Relation(name, "source", snapshot.columns, key, effective, padded_columns(snapshot.schema))
 
     @staticmethod
     def _actual(key: str, snapshot: Snapshot) -> str:

@@ -6,7 +6,6 @@ published, so that a full refresh ripples no further than what it changed, and r
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ import pyarrow.dataset as pads
 from ivm.errors import StateError
 from ivm.feed.source import Snapshot
 from ivm.lake import native
+from ivm.lake.types import stored_schema
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
@@ -25,6 +25,7 @@ from ivm.refresh.plan import ANEW
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, with_epoch, within
 from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
 from ivm.sql.maps import has_map
+from ivm.sql.padding import keeps_padding
 from ivm.sql.render import columns_sql, core_sql, unit_sql
 from ivm.sql.text import splice
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
@@ -62,7 +63,7 @@ class FullBuild:
             sql = unit_sql(unit, self._leaf)
         columns = unit.columns if unit else compiled.program.columns
         staging = self._staging(unit_name)
-        schema, rows = self._stage(sql, columns, staging)
+        schema, rows = self._stage(sql, columns, staging, keeps_padding(self.context.views[view].sql))
         batch = self._difference(unit_name, before, schema, columns, staging, rows)
         public = unit_name == view
         key = unit.key if unit else ()
@@ -158,14 +159,11 @@ class FullBuild:
             rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(path)
         return f"parquet.{ident(staging)}"
 
-    def _stage(self, sql: str, columns: tuple[Column, ...], staging: str) -> tuple[str, int]:
+    def _stage(self, sql: str, columns: tuple[Column, ...], staging: str, keep_padding: bool) -> tuple[str, int]:
         """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
         frame = self.context.spark().sql(sql).toDF(*(c.name for c in columns))
         rows = write_counted(frame, staging)
-        fields = json.loads(frame.schema.json())
-        for field in fields["fields"]:
-            field["nullable"] = True
-        return json.dumps(fields), rows
+        return stored_schema(frame.schema.json(), keep_padding), rows
 
     def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:
         """The result less what is published, or None where the table must be replaced as a whole."""

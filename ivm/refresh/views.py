@@ -141,7 +141,16 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     """
     tables = {t.lower() for t, *_ in relation_tables(view.sql)}
     read = {n: r for n, r in relations.items() if n in tables}
-    facts = json.dumps([view.name, view.sql, {n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind, r.effective] for n, r in sorted(read.items())}])
+    facts = json.dumps(
+        [
+            view.name,
+            view.sql,
+            {
+                n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind, r.effective, *([[c.name, c.type] for c in r.padded])]
+                for n, r in sorted(read.items())
+            },
+        ]
+    )
     definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
     kept = cache / f"{view.name}-{definition}-{compiler_fingerprint()}.json"
     program = _kept(kept)
@@ -151,7 +160,10 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
         except ViewError as error:
             raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
         _keep(kept, program)
-    definition = hashlib.sha256(program_json(program).encode()).hexdigest()[:16] if program.units else definition
+    if program.units:
+        # What Spark pads differently now was stored by another definition.
+        declared = "".join(f"{n}.{c.name} {c.type}" for n, r in sorted(read.items()) for c in r.padded)
+        definition = hashlib.sha256((program_json(program) + declared).encode()).hexdigest()[:16]
     if view.mode == "incremental" and not program.incremental:
         reasons = "; ".join(f"{r.reason} [{r.code}]" for r in program.refusals)
         raise RefusedError(

@@ -17,6 +17,7 @@ from ivm.sql.compiler import Compiler
 from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
 from ivm.sql.expand import with_function_columns, with_generated_names, with_struct_fields, with_time_windows
 from ivm.sql.mutual import merged
+from ivm.sql.padding import compares_padded
 from ivm.sql.recursion import has_set_recursion, union_all
 from ivm.sql.render import typed_nulls
 from ivm.sql.round_trip import check_round_trip
@@ -59,6 +60,9 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
     chance = volatile(tree, relations) or _chance(sql, nulls, analyzer)
     if chance:
         return refused(refusal("nondeterministic", chance))
+    padded = {c.name: c.type for name in reads for c in relations[name].padded}
+    if padded and compares_padded(tree, padded):
+        return refused(refusal("padded", ", ".join(f"{c} ({t})" for c, t in padded.items())))
     try:
         if any(function_name(f) == "session_window" for f in tree.find_all(exp.Anonymous)):
             raise UnsupportedError("clause", "session_window(), whose windows grow with the rows beside them,")
