@@ -78,6 +78,16 @@ def unreadable(schema_json: str) -> str:
     return ""
 
 
+def beyond_arrow(schema_json: str) -> tuple[str, ...]:
+    """The columns whose values Arrow and delta-rs can't hold as Spark does (VARIANT): Spark alone reads and writes them.
+
+    >>> beyond_arrow('{"type": "struct", "fields": [{"name": "v", "type": {"type": "array", "elementType": "variant"}}]}')
+    ('v',)
+    """
+    columns = json.loads(schema_json)["fields"]
+    return tuple(c["name"] for c in columns if any(isinstance(f["type"], str) and f["type"].split("(")[0] not in READABLE_TYPES for f in _fields(c)))
+
+
 def _fields(field: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A field and all that it holds, elements as fields without a name."""
     yield field

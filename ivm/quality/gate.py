@@ -15,6 +15,7 @@ import pyarrow.dataset as pads
 
 from ivm.errors import ConfigError
 from ivm.lake import native
+from ivm.lake.types import beyond_arrow
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.quality.results import Result, store
@@ -91,8 +92,21 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     if outcome.publish == "merge":
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
         return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
-    rows = native.plain(pads.dataset(outcome.staging, format="parquet").to_table()) if state.rows <= IN_PROCESS_ROWS else schema.empty_table()
+    rows, schema = _staged(context, outcome) if state.rows <= IN_PROCESS_ROWS else (schema.empty_table(), schema)
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
+
+
+def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
+    """The staged rows and their schema; what Arrow can't hold (VARIANT) as JSON."""
+    assert outcome.state is not None
+    schema = native.arrow_schema(outcome.state.schema)
+    staging = outcome.staging
+    strange = beyond_arrow(outcome.state.schema)
+    if not strange:
+        return native.plain(pads.dataset(staging, format="parquet").to_table()), schema
+    columns = [f"to_json({ident(c)}) AS {ident(c)}" if c in strange else ident(c) for c in schema.names]
+    schema = pa.schema([f.with_type(pa.string()) if f.name in strange else f for f in schema])
+    return native.plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM parquet.{ident(staging)}").toArrow()), schema
 
 
 def _published(context: Context, outcome: Outcome) -> Any:
@@ -129,7 +143,7 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
     schema = native.arrow_schema(state.schema)
     if outcome.publish == "replace":
         if state.rows <= IN_PROCESS_ROWS:
-            return _pandas(native.plain(pads.dataset(outcome.staging, format="parquet").to_table()))
+            return _pandas(_staged(context, outcome)[0])
         return context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}")
     if state.rows + outcome.rows_out <= IN_PROCESS_ROWS and not any(pa.types.is_nested(t) for t in schema.types):
         old = native.read(_published(context, outcome), schema.names).cast(schema)

@@ -27,6 +27,7 @@ from ivm.feed.deltas import GapError, TooLargeError, source_delta
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident
+from ivm.plan.anchors import keyable
 from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Column, Relation, Unit
 from ivm.planner.choose import Choice, choose, met_rows, wide_products
 from ivm.refresh.arrange import Arrangements, drop_unread, followed
@@ -421,7 +422,8 @@ class Apply:
             columns = self._units[relation].columns
         else:
             columns = self.context.compiled[relation].program.columns
-        return tuple(c for c in columns if c.name in self._columns.get(relation, set())) or columns[:1]
+        plain = [c for c in columns if keyable(c.type)] or [c for c in columns if "variant" not in c.type]
+        return tuple(c for c in columns if c.name in self._columns.get(relation, set())) or tuple(plain[:1])
 
     def _delta(self, relation: str, cursor: Cursor) -> pa.Table | None:
         """The consolidated delta since the cursor up to this epoch; None where it is empty."""
@@ -543,7 +545,7 @@ def _moved(delta: pa.Table | None) -> bool:
     """Whether a delta replaces one row by another, without NULLs: only then are its values the ends of a range."""
     if delta is None or delta.num_rows != 2 or sorted(delta[WEIGHT].to_pylist()) != [-1, 1]:
         return False
-    return not any(v is None or (isinstance(v, float) and math.isnan(v)) for c in delta.columns for v in c.to_pylist())
+    return not any(v is None or (isinstance(v, float) and not math.isfinite(v)) for c in delta.columns for v in c.to_pylist())
 
 
 def _accumulator_batch(unit: Unit, result: pa.Table) -> pa.Table:

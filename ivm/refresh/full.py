@@ -24,6 +24,7 @@ from ivm.refresh.fixpoint import compute
 from ivm.refresh.plan import ANEW
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, with_epoch, within
 from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
+from ivm.session import variants_written
 from ivm.sql.maps import has_map
 from ivm.sql.padding import keeps_padding
 from ivm.sql.render import columns_sql, core_sql, unit_sql
@@ -162,7 +163,8 @@ class FullBuild:
     def _stage(self, sql: str, columns: tuple[Column, ...], staging: str, keep_padding: bool) -> tuple[str, int]:
         """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
         frame = self.context.spark().sql(sql).toDF(*(c.name for c in columns))
-        rows = write_counted(frame, staging)
+        with variants_written(self.context.spark(), columns):
+            rows = write_counted(frame, staging)
         return stored_schema(frame.schema.json(), keep_padding), rows
 
     def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:

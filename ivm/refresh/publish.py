@@ -19,6 +19,7 @@ import pyarrow.dataset as pads
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.lake.log import since
+from ivm.lake.types import beyond_arrow, columns_of
 from ivm.names import ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
@@ -26,7 +27,7 @@ from ivm.refresh.full import COMPARE_ROWS
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.plan import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
-from ivm.session import error_text
+from ivm.session import error_text, variants_written
 
 _log = logging.getLogger(__name__)
 
@@ -140,14 +141,15 @@ def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str
     assert state is not None
     if native.last_txn(path, app) == epoch:
         return
-    if state.rows <= COMPARE_ROWS:
+    if state.rows <= COMPARE_ROWS and not beyond_arrow(state.schema):
         rows = native.plain(pads.dataset(outcome.staging, format="parquet").to_table())
         native.overwrite(path, rows.cast(native.arrow_schema(state.schema)), app, epoch, context.retention.output(), _note(state))
         return
     writer = context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     for key, value in context.retention.output().items():
         writer = writer.option(key, value)
-    writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(path)
+    with variants_written(context.spark(), columns_of(state.schema)):
+        writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(path)
 
 
 def _note(state: UnitState) -> dict[str, str]:

@@ -11,7 +11,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from ivm.errors import ViewError
-from ivm.plan.nodes import Column, PlanError, Program, Refusal, Relation
+from ivm.plan.nodes import Column, PlanError, Program, Refusal, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.compiler import Compiler
 from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
@@ -84,6 +84,8 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
         return refused(refusal("compiled", first_line(error)))
     except Exception as error:  # noqa: BLE001 - a defect of the compiler must not keep a view from being refreshed
         return refused(refusal("defect", f"{type(error).__name__}: {first_line(error)}"))
+    if variants := _variants(units, relations):
+        return refused(refusal("variant", ", ".join(variants)))
     return Program(view, columns, reads, units=units, rules=tuple(sorted(compiler.units.rules | ({beyond} if beyond else set()))))
 
 
@@ -97,6 +99,17 @@ def _check_storable(columns: tuple[Column, ...]) -> None:
             raise ViewError(f"It has a column named {column.name!r}, which Delta can't store.", "Give it an alias with AS.")
         if "void" in column.type or "interval" in column.type:
             raise ViewError(f"Column {column.name!r} has the type {column.type}, which Delta can't store.", "Cast it to a type that Delta has.")
+
+
+def _variants(units: tuple[Unit, ...], relations: dict[str, Relation]) -> list[str]:
+    """The VARIANT columns that a delta of the view would have to carry: those it reads, or a table that has no others."""
+    found: dict[str, None] = {}
+    for leaf in (leaf for unit in units for branch in unit.core.branches for leaf in branch.leaves):
+        types = {c.name: c.type for c in relations[leaf.relation].columns} if leaf.relation in relations else {}
+        read = [c for c in leaf.columns if "variant" in types[c]] if types else []
+        alone = list(types) if types and all("variant" in t for t in types.values()) else []
+        found |= dict.fromkeys(f"{leaf.relation}.{c}" for c in read or alone)
+    return list(found)
 
 
 def _chance(sql: str, nulls: dict[str, str], analyzer: Analyzer) -> str | None:

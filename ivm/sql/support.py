@@ -19,6 +19,10 @@ _REASONS: dict[str, tuple[str, str]] = {
     "defect": ("the compiler failed on this statement ({what}), which is a defect of ours", "write the query in a plainer form, and tell us"),
     "clause": ("{what} has no delta rule", "write it with joins, groupings or subqueries, or make that part a view of its own"),
     "unorderable": ("{what} can't be a grouping value in Spark, so its rows can't be told apart", "cast it to an array of entries or to a string"),
+    "variant": (
+        "it reads {what}: two VARIANTs of one value may be stored differently, so a delta can't tell rows apart",
+        "keep what you need in a column of its own",
+    ),
     "padded": (
         "it compares {what}, which Spark pads to the length of a CHAR only where it reads the table itself",
         "compare rtrim(column), or make the source's column a string",
