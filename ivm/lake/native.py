@@ -294,16 +294,11 @@ def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: i
             inserted = source.filter(source["__ivm_insert"]).select(columns)
             write_deltalake(target, inserted, mode="append", commit_properties=_properties(app, version, note))
         else:
-            same = [
-                f"t.{native_ident(c)} = s.{native_ident(c)}"
-                if c in key and changes[c].null_count == 0
-                else f"(t.{native_ident(c)} IS NOT DISTINCT FROM s.{native_ident(c)})"
-                for c in columns
-            ]
+            same = _equal(changes, columns, key, "s")
             (
                 target.merge(
                     source,
-                    " AND ".join([*same, "(s.__ivm_insert = false)"]),
+                    f"{same} AND (s.__ivm_insert = false)",
                     source_alias="s",
                     target_alias="t",
                     commit_properties=_properties(app, version, note),
@@ -315,6 +310,23 @@ def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: i
     except CommitFailedError as error:
         raise ConcurrentRefreshError(f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again.") from error
     return True
+
+
+def _equal(changes: pa.Table, columns: Sequence[str], key: Sequence[str], alias: str) -> str:
+    """A condition: a row `t` is exactly one of the changes, NULLs equal; columns of the key that have none are compared so that a join is hashed.
+
+    DataFusion takes -0.0 for 0.0, unless they are elements of an array.
+    """
+    conditions = []
+    for c in columns:
+        mine, other = f"t.{native_ident(c)}", f"{alias}.{native_ident(c)}"
+        if pa.types.is_floating(changes.schema.field(c).type):
+            conditions.append(f"(make_array({mine}) IS NOT DISTINCT FROM make_array({other}))")
+        elif c in key and changes[c].null_count == 0:
+            conditions.append(f"{mine} = {other}")
+        else:
+            conditions.append(f"({mine} IS NOT DISTINCT FROM {other})")
+    return " AND ".join(conditions)
 
 
 def _merge_source(target: DeltaTable, changes: pa.Table, negative: pa.Table, columns: Sequence[str], key: Sequence[str]) -> pa.Table:
@@ -343,19 +355,12 @@ def _survivors(target: DeltaTable, negative: pa.Table, columns: Sequence[str], k
 
 def copies_left(target: DeltaTable, changes: pa.Table, columns: Sequence[str], name: str, key: Sequence[str] = ()) -> pa.Table:
     """`changes` (columns and WEIGHT, each row once) with the copies the target would hold after them, as `name`."""
-    same = " AND ".join(
-        f"t.{native_ident(c)} = n.{native_ident(c)}"
-        if c in key and changes[c].null_count == 0
-        else f"(t.{native_ident(c)} IS NOT DISTINCT FROM n.{native_ident(c)})"
-        for c in columns
-    )
-    listed = ", ".join(f"n.{native_ident(c)} AS {native_ident(c)}" for c in columns)
-    grouped = ", ".join(f"n.{native_ident(c)}" for c in columns)
     marked = "(SELECT *, 1 AS __ivm_one FROM t) AS t"
     with tempfile.TemporaryDirectory() as folder:
-        write_deltalake(folder, changes)
+        write_deltalake(folder, changes.append_column("__ivm_row", pa.array(range(changes.num_rows), pa.int64())))
         counts = query(
-            f"SELECT {listed}, count(t.__ivm_one) + min(n.{native_ident(WEIGHT)}) AS {native_ident(name)} FROM n LEFT JOIN {marked} ON {same} GROUP BY {grouped}",
+            f"SELECT n.__ivm_row, count(t.__ivm_one) + min(n.{native_ident(WEIGHT)}) AS left_of_it FROM n LEFT JOIN {marked} "
+            f"ON {_equal(changes, columns, key, 'n')} GROUP BY n.__ivm_row",
             {"t": target, "n": DeltaTable(folder)},
         )
-    return counts.cast(pa.schema([*(changes.schema.field(c) for c in columns), pa.field(name, pa.int64())]))
+    return changes.take(counts["__ivm_row"]).select(list(columns)).append_column(name, counts["left_of_it"].cast(pa.int64()))

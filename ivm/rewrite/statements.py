@@ -16,7 +16,7 @@ from ivm.rewrite.accumulators import Accumulator, accumulators, added, result_sq
 from ivm.rewrite.delta_join import State, Term
 from ivm.rewrite.slices import DELTA, WHOLE, Reached
 from ivm.sql.blocks import sql_of
-from ivm.sql.maps import decoded, has_map, sort_key
+from ivm.sql.maps import decoded, has_float, has_map, sort_key
 from ivm.sql.render import branch_sql, columns_sql, group_by, post_sql, reduce_sql
 
 OLD, NEW = "__ivm_old", "__ivm_new"
@@ -132,13 +132,14 @@ def term_sql(term: Term, branch: Branch, reached: dict[str, Reached], reads: Rea
 def consolidated(rows: str, columns: Sequence[Column], having: str = "<> 0") -> str:
     """Each row once, without zero weights (or only those whose weight is `having`).
 
-    Maps are grouped by their entries: Spark 4.2's own GROUP BY takes NULL values of maps for zeros.
+    Maps are grouped by their entries: Spark 4.2's own GROUP BY takes NULL values of maps for zeros. Floats by their texts: it
+    takes -0.0 for 0.0.
     """
-    if any(has_map(c.type) for c in columns):
-        entries = [f"{sql_of(sort_key(c))} AS {ident(c.name)}" for c in columns]
+    if any(has_map(c.type) or has_float(c.type) for c in columns):
+        entries = [f"{sql_of(sort_key(c, exact=True))} AS {ident(c.name)}" for c in columns]
         plain = [Column(c.name, "") for c in columns]
         inner = consolidated(f"SELECT {', '.join(entries)}, {ident(WEIGHT)} FROM ({rows}) AS `__ivm_maps`", plain, having)
-        back = [f"{sql_of(decoded(sort_key(Column(c.name, '')), c.type))} AS {ident(c.name)}" for c in columns]
+        back = [f"{sql_of(decoded(sort_key(Column(c.name, '')), c.type, exact=True))} AS {ident(c.name)}" for c in columns]
         return f"SELECT {', '.join(back)}, {ident(WEIGHT)}\nFROM ({inner}) AS `__ivm_entries`"
     names = [c.name for c in columns]
     return _grouped(rows, names, having)
@@ -214,7 +215,7 @@ def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, larg
     rows = _with_outputs(unit, unit.post, groups, carried, OLD, _finals(unit, "o_", None), f"{ident('o_' + COUNT)} > 0")
     carried += [OLD, *(f"{OLD}_{i}" for i in range(len(unit.columns)))]
     rows = _with_outputs(unit, unit.post, rows, carried, NEW, _finals(unit, "o_", "d_"), f"({ident('o_' + COUNT)} + {ident('d_' + COUNT)}) > 0")
-    pairs = [(sort_key(Column(f"{OLD}_{i}", c.type)), sort_key(Column(f"{NEW}_{i}", c.type))) for i, c in enumerate(unit.columns)]
+    pairs = [(sort_key(Column(f"{OLD}_{i}", c.type), exact=True), sort_key(Column(f"{NEW}_{i}", c.type), exact=True)) for i, c in enumerate(unit.columns)]
     same = " AND ".join(f"{sql_of(a)} <=> {sql_of(b)}" for a, b in pairs)
     return f"SELECT *, {ident(OLD)} AND {ident(NEW)} AND {same} AS `__ivm_same`\nFROM ({rows}) AS `__ivm_both`"
 

@@ -1,16 +1,21 @@
-"""Maps in one stored form, so that equal maps are equal rows (pure).
+"""Values in one comparable form, so that rows are equal where, and only where, their values are (pure).
 
 Spark keeps a map's entries in the order in which they were made and compares no maps; a delta must tell rows apart.
 
     encoded(m) = array_sort(map_entries(m))     comparable: an array of (key, value)
     decoded(encoded(m)) = m, its entries sorted by key
 
+Where rows are told apart (`exact`) floats are their texts: Spark's GROUP BY and <=> take -0.0 for 0.0, and give back
+0.0, which is another value to CAST(x AS string) and to the row that has to be deleted.
+
 Both go through arrays and structs to any depth.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -32,6 +37,15 @@ def has_map(type_: str) -> bool:
     return "map<" in type_
 
 
+def has_float(type_: str) -> bool:
+    """Whether a value of a Spark type holds floats.
+
+    >>> has_float("array<double>"), has_float("struct<float:int>")
+    (True, False)
+    """
+    return bool(re.search(r"\b(float|double)\b(?!:)", type_))
+
+
 def check_comparable(columns: Iterable[Column]) -> None:
     """Raises UnsupportedError where rows can't be told apart: Spark compares variants with nothing."""
     for column in columns:
@@ -44,36 +58,44 @@ def canonical(node: exp.Expression, type_: str) -> exp.Expression:
     return decoded(encoded(node, type_), type_)
 
 
-def encoded(node: exp.Expression, type_: str) -> exp.Expression:
-    """A value with its maps as sorted arrays of entries.
+def encoded(node: exp.Expression, type_: str, exact: bool = False) -> exp.Expression:
+    """A value with its maps as sorted arrays of entries and, if `exact`, its floats as texts.
 
     >>> encoded(exp.column("m"), "map<string,int>").sql("spark")
     'ARRAY_SORT(MAP_ENTRIES(m))'
+    >>> encoded(exp.column("x"), "double", exact=True).sql("spark")
+    'CAST(x AS STRING)'
     """
-    return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _entries) if has_map(type_) else node
+    if not has_map(type_) and not (exact and has_float(type_)):
+        return node
+    leaf = (lambda value, _: exp.cast(value, "string")) if exact else None
+    return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _Codec(_entries, leaf))
 
 
-def sort_key(column: Column) -> exp.Expression:
+def sort_key(column: Column, exact: bool = False) -> exp.Expression:
     """A bare column as something Spark can sort by."""
-    return encoded(exp.column(exp.to_identifier(column.name, quoted=True)), column.type)
+    return encoded(exp.column(exp.to_identifier(column.name, quoted=True)), column.type, exact)
 
 
 def comparable(column: Column, alias: str) -> str:
-    """SQL of an alias's column as something Spark can compare.
+    """SQL of an alias's column as something Spark can compare, exactly.
 
     >>> comparable(Column("m", "map<int,int>"), "t"), comparable(Column("n", "int"), "t")
     ('ARRAY_SORT(MAP_ENTRIES(`t`.`m`))', '`t`.`n`')
     """
-    return sql_of(encoded(exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)), column.type))
+    return sql_of(encoded(exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)), column.type, exact=True))
 
 
-def decoded(node: exp.Expression, type_: str) -> exp.Expression:
+def decoded(node: exp.Expression, type_: str, exact: bool = False) -> exp.Expression:
     """A value of `encoded` back in its own type.
 
     >>> decoded(exp.column("m"), "map<string,int>").sql("spark")
     'MAP_FROM_ENTRIES(m)'
     """
-    return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _map) if has_map(type_) else node
+    if not has_map(type_) and not (exact and has_float(type_)):
+        return node
+    leaf = (lambda text, kind: exp.Cast(this=text.copy(), to=kind.copy())) if exact else None
+    return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _Codec(_map, leaf))
 
 
 def _call(name: str, *arguments: exp.Expression) -> exp.Expression:
@@ -102,17 +124,29 @@ def _each(node: exp.Expression, made: _Made, depth: int) -> exp.Expression:
     return _call("TRANSFORM", node, exp.Lambda(this=made(exp.column(name)), expressions=[exp.to_identifier(name)]))
 
 
-def _coded(node: exp.Expression, type_: exp.DataType, depth: int, as_map: Callable[[exp.Expression, _Made | None, int], exp.Expression]) -> exp.Expression:
-    if not any(t.is_type("map") for t in type_.find_all(exp.DataType)):
+@dataclass(frozen=True)
+class _Codec:
+    """How a map is written, and a float (None: as it is)."""
+
+    as_map: Callable[[exp.Expression, _Made | None, int], exp.Expression]
+    as_float: Callable[[exp.Expression, exp.DataType], exp.Expression] | None
+
+    def changes(self, type_: exp.DataType) -> bool:
+        return any(t.is_type("map") or (self.as_float and t.is_type("float", "double")) for t in type_.find_all(exp.DataType))
+
+
+def _coded(node: exp.Expression, type_: exp.DataType, depth: int, codec: _Codec) -> exp.Expression:
+    if not codec.changes(type_):
         return node
 
     def inner(part: exp.Expression) -> _Made:
         kind = part.args["kind"] if isinstance(part, exp.ColumnDef) else part
-        return lambda value: _coded(value, kind, depth + 1, as_map)
+        return lambda value: _coded(value, kind, depth + 1, codec)
 
+    if codec.as_float and type_.is_type("float", "double"):
+        return codec.as_float(node, type_)
     if type_.is_type("map"):
-        nested = any(t.is_type("map") for t in type_.expressions[1].find_all(exp.DataType))
-        return as_map(node, inner(type_.expressions[1]) if nested else None, depth)
+        return codec.as_map(node, inner(type_.expressions[1]) if codec.changes(type_.expressions[1]) else None, depth)
     if type_.is_type("array"):
         return _each(node, inner(type_.expressions[0]), depth)
     fields = [a for part in type_.expressions for a in (exp.Literal.string(part.name), inner(part)(_field(node, part.name)))]

@@ -1,0 +1,112 @@
+"""Both lanes read the same: what `native.refusal` lets through, delta-rs reads exactly as Spark does.
+
+The allow-list (`READABLE_TYPES`, `READABLE_FEATURES`) is held against this file: a name on it that no table here has fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from ivm.feed.deltas import _by_spark
+from ivm.feed.source import Source, inspect
+from ivm.lake import native
+from ivm.lake.keys import hashable
+from ivm.lake.types import READABLE_TYPES
+from ivm.plan.anchors import keyable
+from ivm.testing.types import EDGES, TypedLake
+
+pytestmark = pytest.mark.spark
+
+#: By the name of the type in Delta's schema.
+DDL = {
+    "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "float": "float", "double": "double", "boolean": "boolean",
+    "string": "string", "binary": "binary", "date": "date", "timestamp": "timestamp", "timestamp_ntz": "timestamp_ntz", "decimal": "decimal(38,10)",
+}  # fmt: skip
+NESTED = ["varchar(5)", "decimal(38,38)", "struct<a:double,b:array<timestamp>>", "array<struct<a:decimal(38,0),b:binary>>", "map<date,array<float>>"]
+FEATURES = {
+    "deletionVectors": "'delta.enableDeletionVectors' = 'true'",
+    "timestampNtz": "'delta.feature.timestampNtz' = 'supported'",
+    "vacuumProtocolCheck": "'delta.feature.vacuumProtocolCheck' = 'supported'",
+    "v2Checkpoint": "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2'",
+}
+
+
+def bag(rows: pa.Table) -> Counter:
+    return Counter(zip(*(hashable(c) for c in native.plain(rows).columns), strict=True))
+
+
+def assert_same_rows(native_rows: pa.Table, spark_rows: pa.Table, what: str) -> None:
+    columns = native_rows.column_names
+    assert columns == spark_rows.column_names, what
+    for name in columns:
+        one, other = (bag(t.select(["k", name] if "k" in columns else [name])) for t in (native_rows, spark_rows))
+        assert one == other, f"{what}, column {name}: delta-rs only {list((one - other).items())[:2]}, Spark only {list((other - one).items())[:2]}"
+    assert bag(native_rows) == bag(spark_rows), what
+
+
+@pytest.fixture(params=[(), tuple(FEATURES)], ids=["plain", "features"])
+def lake(spark, tmp_path, request):
+    lake = TypedLake(spark, tmp_path, seed=11)
+    lake.properties = ", ".join(FEATURES[f] for f in request.param)
+    lake.table("t", [*DDL.values(), *NESTED], rows=25)
+    ref = lake.ref("t")
+    spark.sql(f"DELETE FROM {ref} WHERE k % 5 = 1")
+    spark.sql(f"UPDATE {ref} SET c5 = -c5, c7 = NULL WHERE k % 5 = 2")
+    lake.insert("t", 5)
+    spark.sql(
+        f"MERGE INTO {ref} t USING (SELECT k + 1 AS k FROM {ref} WHERE k % 3 = 0) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET t.c4 = 7.5 WHEN NOT MATCHED THEN INSERT (k) VALUES (s.k)"
+    )
+    assert set(request.param) <= set(native.table(lake.path("t")).protocol().reader_features or ())
+    return lake
+
+
+def test_the_list_is_what_is_tested():
+    assert set(DDL) == READABLE_TYPES
+    assert set(FEATURES) == native.READABLE_FEATURES
+
+
+def test_snapshot_slices_and_feed_are_the_same(lake, spark, tmp_path):
+    path, ref = lake.path("t"), lake.ref("t")
+    delta = native.table(path)
+    assert native.refusal(delta) == ""
+    rows = spark.sql(f"SELECT * FROM {ref}").toArrow()
+    assert_same_rows(native.read(delta), rows, "snapshot")
+    assert_same_rows(native.read(native.table(path, 1)), spark.sql(f"SELECT * FROM {ref} VERSION AS OF 1").toArrow(), "an old snapshot")
+    snapshot = inspect(Source("t", path), spark, "spark")
+    names = rows.column_names
+    feed = native.change_feed(delta, 1, delta.version(), names, 1000)
+    assert_same_rows(feed, _by_spark(snapshot, 1, delta.version(), names, spark), "feed")
+    for i, (name, type_) in enumerate(lake.tables["t"].items()):
+        if keyable(type_):
+            wanted = pa.table({"k0": rows[name].combine_chunks().unique()[:3]})
+            found = native.read_matching(delta, names, [([name], wanted, False)], tmp_path / f"slice_{i}")
+            spark.createDataFrame(wanted).createOrReplaceTempView("wanted_keys")
+            expected = spark.sql(f"SELECT t.* FROM {ref} t LEFT SEMI JOIN wanted_keys w ON t.{name} <=> w.k0").toArrow()
+            assert_same_rows(found, expected, f"slice by {name}")
+
+
+REFUSED = {
+    "char": ("c char(5)", "", "pads"),
+    "a char inside": ("c struct<a:array<char(3)>>", "", "pads"),
+    "variant": ("c variant", "", "variant"),
+    "void": ("c void", "", "void"),
+    "partitions": ("c int", "PARTITIONED BY (c)", "partition"),
+    "column mapping": ("c int", "'delta.columnMapping.mode' = 'name'", "columnMapping"),
+    "type widening": ("c int", "'delta.enableTypeWidening' = 'true'", "typeWidening"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_anything_else_goes_to_spark(spark, tmp_path, case):
+    column, extra, expected = REFUSED[case]
+    partitioned, properties = (extra, "") if extra.startswith("PARTITIONED") else ("", extra)
+    given = ", ".join(["'delta.enableChangeDataFeed' = 'true'", *([properties] if properties else [])])
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/t` (k int, {column}) USING delta {partitioned} TBLPROPERTIES ({given})")
+    assert expected in native.refusal(native.table(f"{tmp_path}/t"))
+
+
+def test_every_type_has_edges():
+    assert set(DDL.values()) <= EDGES.keys()
