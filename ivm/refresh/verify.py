@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sqlglot import exp
+
 from ivm.errors import StateError
 from ivm.feed.source import other_commit
 from ivm.lake import native
@@ -22,7 +24,7 @@ from ivm.refresh.run import committed_or_raise
 from ivm.rewrite.statements import consolidated
 from ivm.rewrite.timed import companion_name
 from ivm.sql.blocks import sql_of
-from ivm.sql.maps import sort_key
+from ivm.sql.maps import encoded
 from ivm.sql.render import unit_sql
 from ivm.sql.text import splice
 
@@ -130,10 +132,17 @@ def source_at(context: Context, name: str, cursor: Cursor) -> str:
 
 
 def _comparable(column: Column) -> str:
-    """Floats to FLOAT_DIGITS significant digits, maps as sorted entries; all else as it is."""
+    """Floats, also inside, to FLOAT_DIGITS significant digits, maps as sorted entries, variants as JSON; all else as it is."""
     name = ident(column.name)
-    if column.type in ("double", "float"):
-        return f"CASE WHEN isnan({name}) THEN 'NaN' WHEN {name} = 0 THEN '0' ELSE format_string('%.{FLOAT_DIGITS - 1}e', CAST({name} AS double)) END"
+    if column.type == "variant":
+        return f"named_struct('type', schema_of_variant({name}), 'value', to_json({name}))"
     if "variant" in column.type:
         return f"to_json({name})"
-    return sql_of(sort_key(column))
+    return sql_of(encoded(exp.column(exp.to_identifier(column.name, quoted=True)), column.type, as_float=_rounded))
+
+
+def _rounded(value: exp.Expression, _: exp.DataType) -> exp.Expression:
+    digits = exp.Anonymous(this="FORMAT_STRING", expressions=[exp.Literal.string(f"%.{FLOAT_DIGITS - 1}e"), exp.cast(value.copy(), "double")])
+    nan = exp.If(this=exp.Anonymous(this="ISNAN", expressions=[value.copy()]), true=exp.Literal.string("NaN"))
+    zero = exp.If(this=exp.EQ(this=exp.Paren(this=value.copy()), expression=exp.Literal.number(0)), true=exp.Literal.string("0"))
+    return exp.Case(ifs=[nan, zero, exp.If(this=exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())), true=digits)])

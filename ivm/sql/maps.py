@@ -26,6 +26,7 @@ from ivm.sql.dialect import IvmSpark
 from ivm.sql.support import UnsupportedError
 
 _Made = Callable[[exp.Expression], exp.Expression]
+_Leaf = Callable[[exp.Expression, exp.DataType], exp.Expression]
 
 
 def has_map(type_: str) -> bool:
@@ -58,17 +59,17 @@ def canonical(node: exp.Expression, type_: str) -> exp.Expression:
     return decoded(encoded(node, type_), type_)
 
 
-def encoded(node: exp.Expression, type_: str, exact: bool = False) -> exp.Expression:
-    """A value with its maps as sorted arrays of entries and, if `exact`, its floats as texts.
+def encoded(node: exp.Expression, type_: str, exact: bool = False, as_float: _Leaf | None = None) -> exp.Expression:
+    """A value with its maps as sorted arrays of entries and, if `exact`, its floats as texts; or as what `as_float` makes of them.
 
     >>> encoded(exp.column("m"), "map<string,int>").sql("spark")
     'ARRAY_SORT(MAP_ENTRIES(m))'
     >>> encoded(exp.column("x"), "double", exact=True).sql("spark")
     'CAST(x AS STRING)'
     """
-    if not has_map(type_) and not (exact and has_float(type_)):
+    leaf = as_float or ((lambda value, _: exp.cast(value, "string")) if exact else None)
+    if not has_map(type_) and not (leaf and has_float(type_)):
         return node
-    leaf = (lambda value, _: exp.cast(value, "string")) if exact else None
     return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _Codec(_entries, leaf))
 
 
@@ -129,7 +130,7 @@ class _Codec:
     """How a map is written, and a float (None: as it is)."""
 
     as_map: Callable[[exp.Expression, _Made | None, int], exp.Expression]
-    as_float: Callable[[exp.Expression, exp.DataType], exp.Expression] | None
+    as_float: _Leaf | None
 
     def changes(self, type_: exp.DataType) -> bool:
         return any(t.is_type("map") or (self.as_float and t.is_type("float", "double")) for t in type_.find_all(exp.DataType))
