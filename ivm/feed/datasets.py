@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from ivm.lake import native
@@ -196,7 +195,7 @@ class Datasets:
         sql = f"SELECT {columns_sql(columns, 't')} FROM {table_ref(source.path, source.version)} AS t WHERE {' OR '.join(conditions)}"
         path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
         spark.sql(sql).write.mode("overwrite").parquet(str(path))
-        return native.plain(pads.dataset(path, format="parquet").to_table())
+        return native.plain(native.parquet(path).to_table())
 
     def _keys(self, match: Match) -> pa.Table:
         """Distinct values of the provider's columns, old and new state both; NULLs only where they match."""

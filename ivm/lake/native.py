@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
@@ -89,6 +90,15 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_map(type_):
         return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
     return type_
+
+
+#: Spark writes timestamps as INT96 by default, which Arrow would read as nanoseconds: the years before 1678 and after 2262 would come out as others.
+_PARQUET = pads.ParquetFileFormat(read_options=pads.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+
+
+def parquet(source: str | Path | Sequence[str]) -> pads.Dataset:
+    """Parquet files that Spark wrote, to be read as Spark reads them."""
+    return pads.dataset(source, format=_PARQUET)
 
 
 def arrow_schema(schema_json: str) -> pa.Schema:

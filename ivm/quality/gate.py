@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.dataset as pads
 
 from ivm.errors import ConfigError
 from ivm.lake import native
@@ -103,7 +102,7 @@ def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
     staging = outcome.staging
     strange = beyond_arrow(outcome.state.schema)
     if not strange:
-        return native.plain(pads.dataset(staging, format="parquet").to_table()), schema
+        return native.plain(native.parquet(staging).to_table()), schema
     columns = [f"to_json({ident(c)}) AS {ident(c)}" if c in strange else ident(c) for c in schema.names]
     schema = pa.schema([f.with_type(pa.string()) if f.name in strange else f for f in schema])
     return native.plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM parquet.{ident(staging)}").toArrow()), schema

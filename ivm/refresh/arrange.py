@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from ivm.errors import ViewError
 from ivm.feed.datasets import Index, Wanted
@@ -207,7 +206,7 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     in_order = context.layout.arrangements / ".sorted"
     context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode("overwrite").parquet(str(in_order))
     schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
-    batches = (b for part in pads.dataset(in_order, format="parquet").to_batches() for b in native.plain(part).cast(schema).to_batches())
+    batches = (b for part in native.parquet(in_order).to_batches() for b in native.plain(part).cast(schema).to_batches())
     path = str(context.layout.arrangement(asked.relation, asked.keys))
     trace = ArrangedTrace.load(path, asked.keys, pa.RecordBatchReader.from_batches(schema, batches), followed.time, followed.origin, followed.mark)
     context.layout.drop(in_order)

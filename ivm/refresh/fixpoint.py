@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
 from ivm.errors import ViewError
 from ivm.feed.datasets import Datasets, Input
@@ -80,7 +79,7 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
             spark.sql(rows).write.mode("overwrite").parquet(file)
             named(view, file)
             made.append((view, file))
-            found = int(pads.dataset(file, format="parquet").count_rows())
+            found = int(native.parquet(file).count_rows())
             if found == 0:
                 named(f"{RESERVED_PREFIX}_{unit.name}", *(f for _, f in made))
                 return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(f'{RESERVED_PREFIX}_{unit.name}'))}"

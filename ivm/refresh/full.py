@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from ivm.errors import StateError
 from ivm.feed.source import Snapshot
@@ -151,7 +150,7 @@ class FullBuild:
         path = self.context.layout.accumulator_trace(unit.name, generation)
         app = self.context.app(unit.name, f"accumulators/{generation}")
         if staged <= COMPARE_ROWS:
-            batch = native.plain(pads.dataset(staging, format="parquet").to_table())
+            batch = native.plain(native.parquet(staging).to_table())
             if not append_batch(path, batch, epoch, app) and not native.exists(path):
                 # A trace without batches is a table all the same.
                 native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION)
@@ -199,7 +198,7 @@ def write_counted(frame: DataFrame, folder: str) -> int:
 
     written = Observation()
     frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder)
-    found = int(pads.dataset(folder, format="parquet").count_rows()) if Path(folder).exists() else 0
+    found = int(native.parquet(folder).count_rows()) if Path(folder).exists() else 0
     if found != written.get["rows"]:
         raise StateError(
             f"Spark wrote {written.get['rows']:,} rows to {folder}, and {found:,} are there.",

@@ -14,7 +14,6 @@ import logging
 from dataclasses import replace
 
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
 from ivm.errors import StateError
 from ivm.lake import native
@@ -142,7 +141,7 @@ def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str
     if native.last_txn(path, app) == epoch:
         return
     if state.rows <= COMPARE_ROWS and not beyond_arrow(state.schema):
-        rows = native.plain(pads.dataset(outcome.staging, format="parquet").to_table())
+        rows = native.plain(native.parquet(outcome.staging).to_table())
         native.overwrite(path, rows.cast(native.arrow_schema(state.schema)), app, epoch, context.retention.output(), _note(state))
         return
     writer = context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
