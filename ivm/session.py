@@ -152,24 +152,31 @@ def statements_over(spark: SparkSession, rows: int | None) -> Iterator[None]:
             spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)
 
 
-_PUSH_DOWN = "spark.sql.variant.pushVariantIntoScan"
-_pushing = threading.Lock()
+#: How Spark writes what the native lane, or Spark itself, must read again.
+_STORING = {
+    # What Spark 4.2 notes of a pushed scan of VARIANTs gets into a struct's stored type, which it can't read again.
+    "spark.sql.variant.pushVariantIntoScan": "false",
+    # Spark's default, INT96, is read by delta-rs as nanoseconds: other times come out before 1678 and after 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+_storing = threading.Lock()
 
 
 @contextmanager
-def variants_written(spark: SparkSession, columns: Sequence[Column]) -> Iterator[None]:
-    """Write VARIANTs that are read in the same statement: what Spark 4.2 notes of a pushed scan gets into a struct's stored type,
-    which it can't read again (INVALID_VARIANT_PUSH_DOWN_SCHEMA)."""
-    if not any("variant" in c.type for c in columns):
+def stored_as_read(spark: SparkSession, columns: Sequence[Column]) -> Iterator[None]:
+    """Write rows with timestamps or VARIANTs in the forms that all readers of ours read alike."""
+    if not any("variant" in c.type or "timestamp" in c.type for c in columns):
         yield
         return
-    with _pushing:
-        before = spark.conf.get(_PUSH_DOWN)
-        spark.conf.set(_PUSH_DOWN, "false")
+    with _storing:
+        before = {key: spark.conf.get(key) for key in _STORING}
         try:
+            for key, value in _STORING.items():
+                spark.conf.set(key, value)
             yield
         finally:
-            spark.conf.set(_PUSH_DOWN, before or "true")
+            for key, earlier in before.items():
+                spark.conf.set(key, str(earlier))
 
 
 def error_text(error: Exception) -> str:

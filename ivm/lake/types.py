@@ -10,9 +10,10 @@ from typing import Any
 from ivm.plan.nodes import Column
 
 #: Types whose values delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py), alone and nested.
-READABLE_TYPES = frozenset(
-    ["byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp", "timestamp_ntz", "decimal"]
-)
+READABLE_TYPES = frozenset(["byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp_ntz", "decimal"])
+#: Types that Arrow and our own tables hold. Timestamps that Spark wrote as INT96 (its default) delta-rs reads as nanoseconds,
+#: so that those before 1678 and after 2262 come out as others; in our own tables they are microseconds.
+HELD_TYPES = READABLE_TYPES | {"timestamp"}
 #: Where Spark notes a CHAR or VARCHAR, which Delta stores as a string, and a collation.
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 _COLLATIONS = "__COLLATIONS"
@@ -85,7 +86,7 @@ def beyond_arrow(schema_json: str) -> tuple[str, ...]:
     ('v',)
     """
     columns = json.loads(schema_json)["fields"]
-    return tuple(c["name"] for c in columns if any(isinstance(f["type"], str) and f["type"].split("(")[0] not in READABLE_TYPES for f in _fields(c)))
+    return tuple(c["name"] for c in columns if any(isinstance(f["type"], str) and f["type"].split("(")[0] not in HELD_TYPES for f in _fields(c)))
 
 
 def _fields(field: dict[str, Any]) -> Iterator[dict[str, Any]]:

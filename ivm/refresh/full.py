@@ -22,8 +22,9 @@ from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import compute
 from ivm.refresh.plan import ANEW
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, with_epoch, within
+from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
-from ivm.session import variants_written
+from ivm.session import stored_as_read
 from ivm.sql.maps import has_map
 from ivm.sql.padding import keeps_padding
 from ivm.sql.render import columns_sql, core_sql, unit_sql
@@ -156,13 +157,15 @@ class FullBuild:
                 native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION)
         elif (native.last_txn(path, app) or 0) < epoch:
             rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM parquet.{ident(staging)}")
-            rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(path)
+            assert unit.reduce is not None
+            with stored_as_read(spark, accumulator_columns(unit.reduce)):
+                rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(path)
         return f"parquet.{ident(staging)}"
 
     def _stage(self, sql: str, columns: tuple[Column, ...], staging: str, keep_padding: bool) -> tuple[str, int]:
         """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
         frame = self.context.spark().sql(sql).toDF(*(c.name for c in columns))
-        with variants_written(self.context.spark(), columns):
+        with stored_as_read(self.context.spark(), columns):
             rows = write_counted(frame, staging)
         return stored_schema(frame.schema.json(), keep_padding), rows
 

@@ -26,7 +26,7 @@ from ivm.refresh.full import COMPARE_ROWS
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.plan import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
-from ivm.session import error_text, variants_written
+from ivm.session import error_text, stored_as_read
 
 _log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str
     writer = context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     for key, value in context.retention.output().items():
         writer = writer.option(key, value)
-    with variants_written(context.spark(), columns_of(state.schema)):
+    with stored_as_read(context.spark(), columns_of(state.schema)):
         writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(path)
 
 
