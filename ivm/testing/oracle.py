@@ -142,15 +142,15 @@ class Lake:
             for name, view in report.views.items():
                 if name in found:
                     continue
-                expected = _bag(self.spark.sql(recompute_sql(pipe.context, name.lower(), manifest)).toArrow())
-                actual = _bag(native.table(pipe.context.layout.table(name.lower(), True)).to_pyarrow_table())
+                expected = bag(self.spark.sql(recompute_sql(pipe.context, name.lower(), manifest)).toArrow())
+                actual = bag(native.table(pipe.context.layout.table(name.lower(), True)).to_pyarrow_table())
                 if actual != expected:
                     found[name] = f"{view.strategy}: missing {list((expected - actual).items())[:3]}, unexpected {list((actual - expected).items())[:3]}"
         return found
 
 
-def _bag(rows: pa.Table) -> Counter[str]:
-    """Rows as text, floats to FLOAT_DIGITS digits, maps (pyarrow's lists of pairs) sorted."""
+def bag(rows: pa.Table) -> Counter[str]:
+    """Rows as a bag: each as text, floats to FLOAT_DIGITS digits, maps (pyarrow's lists of pairs) sorted."""
     return Counter(repr(tuple(_plain(v) for v in row)) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
 
 

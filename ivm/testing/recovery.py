@@ -1,0 +1,206 @@
+"""What must hold after a fault: a lake that is kept as it was, restored for each try, and judged after the recovery.
+
+    scene = Scene(spark, folder, views)          # sources under folder/sources, the pipeline's root under folder/root
+    scene.save()                                 # from now on `tried` works on copies of it
+    outcome = scene.tried(lambda pipe: pipe.refresh(), Fault(...))
+    assert not outcome.troubles
+
+Invariant: after a fault and at most `REFRESHES` refreshes by new processes, every view's table, as its readers see it,
+equals Spark's result of the view's SQL over the sources as they are, and nothing that no state refers to is left.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from ivm.errors import IvmError
+from ivm.names import ident
+from ivm.pipeline import Pipeline
+from ivm.plan.nodes import EPOCH
+from ivm.testing.faults import Fault, Injector, Killed, Point
+from ivm.testing.oracle import bag
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Refreshes within which a pipeline must be well again.
+REFRESHES = 3
+Action = Callable[[Pipeline], Any]
+
+
+@dataclass
+class Try:
+    """One fault and what came of it."""
+
+    fault: Fault | None
+    struck: Point | None = None
+    #: What the faulty run said: killed, ok, or its error.
+    said: str = ""
+    refreshes: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.fault}: {'; '.join(self.troubles) or 'right'} (it said: {self.said or 'ok'}; {self.refreshes} refreshes)"
+
+
+@dataclass
+class Scene:
+    """Sources, views over them and a pipeline's root in one folder, which can be saved and tried upon."""
+
+    spark: SparkSession
+    folder: Path
+    views: Mapping[str, str]
+    sources: tuple[str, ...]
+    #: Rows to append to a source after the fault: (source, rows).
+    follow_up: tuple[tuple[str, pa.Table], ...] = ()
+    lane: str = "auto"
+
+    def __post_init__(self) -> None:
+        self._tries = 0
+        self._expected: dict[bool, dict[str, Counter[str]]] = {}
+
+    def pipeline(self, folder: Path) -> Pipeline:
+        """A pipeline as a new process would declare it."""
+        pipe = Pipeline("faults", self.spark, folder / "root", lane=self.lane)
+        for name in self.sources:
+            pipe.source(name, folder / "sources" / name)
+        for name, sql in self.views.items():
+            pipe.view(name, sql)
+        return pipe
+
+    def save(self) -> None:
+        """Take the lake as it is for the state that every try starts from, and compute what is right there."""
+        self._expected = {False: self.recomputed(self.folder)}
+        if self.follow_up:
+            after = self._copy("after")
+            self.follow(after)
+            self._expected[True] = self.recomputed(after)
+            shutil.rmtree(after)
+
+    def follow(self, folder: Path) -> None:
+        for name, rows in self.follow_up:
+            write_deltalake(str(folder / "sources" / name), rows, mode="append")
+
+    def recomputed(self, folder: Path) -> dict[str, Counter[str]]:
+        """Each view's rows, by plain Spark from the sources' newest state; nothing of ours takes part."""
+        views = {**{n: f"SELECT * FROM delta.{ident(str(folder / 'sources' / n))}" for n in self.sources}, **self.views}
+        try:
+            for name, sql in views.items():
+                self.spark.sql(sql).createOrReplaceTempView(name)
+            return {name: bag(self.spark.table(name).toArrow()) for name in self.views}
+        finally:
+            for name in views:
+                self.spark.catalog.dropTempView(name)
+
+    # -- trying -----------------------------------------------------------------------------------
+
+    def points(self, action: Action) -> list[Point]:
+        """The writes of an action without a fault, whose results are compared as well."""
+        folder = self._copy("counted")
+        pipe = self.pipeline(folder)
+        with Injector([folder / "root"]) as counted:
+            action(pipe)
+        found = self.judged(folder, Try(None), followed=False)
+        shutil.rmtree(folder)
+        assert not found.troubles, f"without any fault: {found}"
+        return counted.points
+
+    def tried(self, action: Action, fault: Fault, early: bool) -> Try:
+        """An action with a fault, the recovery by new processes, and what is not right then.
+
+        The sources move on before the recovery (`early`), or after it.
+        """
+        folder = self._copy(f"try_{self._tries}")
+        self._tries += 1
+        found = Try(fault)
+        pipe = self.pipeline(folder)
+        with Injector([folder / "root"], fault) as injector:
+            found.said = said(lambda: action(pipe))
+        found.struck = injector.struck
+        if early:
+            self.follow(folder)
+        self.judged(folder, found, followed=early)
+        if not early and self.follow_up and not found.troubles:
+            self.follow(folder)
+            self.judged(folder, found, followed=True)
+        shutil.rmtree(folder)
+        return found
+
+    def judged(self, folder: Path, found: Try, followed: bool) -> Try:
+        """Refresh until all is well, then compare."""
+        errors: list[str] = []
+        for _ in range(REFRESHES):
+            found.refreshes += 1
+            error = said(lambda: self.pipeline(folder).refresh())
+            if not error:
+                break
+            errors.append(error)
+        else:
+            found.troubles.append(f"stuck: {errors[-1]}")
+        found.troubles += [f"a traceback: {e}" for e in errors if e.startswith("!")]
+        pipe = self.pipeline(folder)
+        found.troubles += differences(pipe, self._expected[followed])
+        found.troubles += leftovers(pipe)
+        return found
+
+    def _copy(self, name: str) -> Path:
+        # A path of its own for each try: Spark keeps what it read of a table by its path.
+        target = self.folder.parent / f"{self.folder.name}_{name}"
+        shutil.copytree(self.folder, target)
+        return target
+
+
+def said(action: Callable[[], Any]) -> str:
+    """What an action says that went wrong; an exception that is not one of ours begins with "!"."""
+    try:
+        report = action()
+    except Killed:
+        return "killed"
+    except IvmError as error:
+        return f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        return f"!{type(error).__name__}: {str(error)[:300]}"
+    views = getattr(report, "views", {})
+    return "; ".join(f"{n}: {v.error}" for n, v in views.items() if v.error)
+
+
+def differences(pipe: Pipeline, expected: Mapping[str, Counter[str]]) -> list[str]:
+    """Views whose table, at its head, is not the bag that is expected."""
+    found = []
+    for name, right in expected.items():
+        try:
+            actual = bag(DeltaTable(pipe.context.layout.table(name, True)).to_pyarrow_table())
+        except Exception as error:  # noqa: BLE001 - a missing table is a difference
+            found.append(f"{name} can't be read: {type(error).__name__}: {error}")
+            continue
+        if actual != right:
+            found.append(f"{name} differs: missing {list((right - actual).items())[:3]}, unexpected {list((actual - right).items())[:3]}")
+    return found
+
+
+def leftovers(pipe: Pipeline) -> list[str]:
+    """What lies under the root and belongs to no state: staged rows, scratch, traces of no generation, rows of no epoch."""
+    layout, log = pipe.context.layout, pipe.context.log
+    internal = Path(layout.internal)
+    manifest = log.manifest()
+    found = [f"a leftover: {p.relative_to(internal)}" for k in ("staging", "scratch") for p in sorted((internal / k).rglob("*")) if p.is_file()]
+    found += [f"a leftover: {p.relative_to(internal)}" for p in sorted(internal.rglob("*.partial"))]
+    found += [f"a leftover: {p.relative_to(internal)}" for p in sorted(internal.rglob(".sorted"))]
+    kept = {layout.output_trace(u, s.output_generation) for u, s in manifest.units.items()}
+    kept |= {layout.accumulator_trace(u, s.generation) for u, s in manifest.units.items()}
+    committed = {e.epoch for e in log.events() if e.status == "committed"}
+    for trace in sorted(p for p in (internal / "traces").glob("*/*") if p.is_dir()):
+        if str(trace) not in kept:
+            found.append(f"a trace that no state refers to: {trace.relative_to(internal)}")
+        elif (trace / "_delta_log").exists():
+            epochs = set(DeltaTable(str(trace)).to_pyarrow_table(columns=[EPOCH])[EPOCH].to_pylist())
+            found += [f"rows of epoch {e}, which was not committed, in {trace.relative_to(internal)}" for e in sorted(epochs - committed)]
+    return found
