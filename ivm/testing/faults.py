@@ -234,4 +234,3 @@ def _rebind(old: Any, new: Any) -> None:
             for attribute, value in list(vars(module).items()):
                 if value is old:
                     setattr(module, attribute, new)
-
