@@ -1,4 +1,7 @@
-"""Break each delta rule once, on purpose, and see that the pure tests notice: python tests/mutants.py [number ...]
+"""Break each rule once, on purpose, and see that the tests notice.
+
+    python -m tests.mutants [number ...]              delta rules, against the pure tests
+    python -m tests.mutants --protocol [number ...]   the refresh protocol, against its tests on Spark (minutes each)
 
 A mutant is a text replacement in a copy of the package; the tests run against the copy. Survivors are printed, and
 the exit code is their number.
@@ -14,10 +17,12 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TESTS = ("tests/pure/test_algebra.py", "tests/pure/test_generated.py", "tests/pure/test_compile.py", "tests/pure/test_keys.py")
+Mutant = tuple[str, str, str, str]
+DELTA_TESTS = ("tests/pure/test_algebra.py", "tests/pure/test_generated.py", "tests/pure/test_compile.py", "tests/pure/test_keys.py")
+PROTOCOL_TESTS = ("tests/spark/test_protocol.py", "tests/spark/test_integrity.py", "tests/spark/test_faults.py", "tests/spark/test_kills.py")
 
 #: (what is broken, file, text, replacement)
-MUTANTS = (
+DELTA: tuple[Mutant, ...] = (
     ("a difference adds both states", "ivm/rewrite/statements.py", "((State.NEW, 1), (State.OLD, -1))", "((State.NEW, 1), (State.OLD, 1))"),
     ("a difference reads the new state twice", "ivm/rewrite/statements.py", "((State.NEW, 1), (State.OLD, -1))", "((State.NEW, 1), (State.NEW, -1))"),
     ("a changed dependent is taken for unchanged", "ivm/rewrite/statements.py", "if any(reads.changed(leaf.relation) for leaf in branch.dependents):", "if False:"),
@@ -40,7 +45,37 @@ MUTANTS = (
 )  # fmt: skip
 
 
-def survives(mutant: tuple[str, str, str, str]) -> bool:
+#: Steps left out, steps in another order, filters and comparisons that are lost.
+PROTOCOL: tuple[Mutant, ...] = (
+    ("a merge is made twice", "ivm/lake/native.py", "        return False\n    columns = [", "        pass\n    columns = ["),
+    ("an append is made twice", "ivm/lake/native.py", "        return False\n    try:\n        write_deltalake(", "        pass\n    try:\n        write_deltalake("),
+    ("that an epoch was checked is not recorded", "ivm/refresh/run.py", 'context.log.record(plan.epoch, "checked"', '(lambda *a, **k: None)(plan.epoch, "checked"'),
+    ("batches of attempts that failed count", "ivm/refresh/records.py", 'if ranges else "true"', 'if False else "true"'),
+    ("all epochs' batches are merged", "ivm/refresh/publish.py", '[*schema.names, WEIGHT], f"{EPOCH} = {epoch}")', "[*schema.names, WEIGHT])"),
+    ("accumulators before an epoch include it", "ivm/refresh/apply.py", 'f"{EPOCH} < {self.plan.epoch} AND', 'f"{EPOCH} <= {self.plan.epoch} AND'),
+    ("an abandoned epoch's batches stay", "ivm/trace/store.py", "        native.table(path).delete(", "        (lambda *a, **k: None)("),
+    ("a reader takes its last epoch again", "ivm/trace/store.py", '{native_ident(EPOCH)} > {after}', '{native_ident(EPOCH)} >= {after}'),
+    ("fingerprints are not compared", "ivm/lake/log.py", "if known and known != head.fingerprint:", "if False:"),
+    ("everybody's commits are taken for ours", "ivm/lake/log.py", "    for action in actions:\n        if (action", "    for action in actions:\n        return True\n        if (action"),
+    ("attempts write under one name", "ivm/refresh/apply.py", "self.attempt = secrets.token_hex(4)", 'self.attempt = "one"'),
+    ("compaction drops what a reader has not read", "ivm/refresh/compact.py", "min([manifest.epoch - keep_epochs, *readers])", "manifest.epoch - keep_epochs"),
+    ("frontiers move without a commit", "ivm/refresh/compact.py", "    if changed:\n", "    if False:\n"),
+    ("compaction sums batches that don't count", "ivm/refresh/compact.py", "WHERE {within(state.batches, native_ident(EPOCH))}", "WHERE true"),
+    ("cursors stay", "ivm/refresh/apply.py", "cursors = {r: self._cursor(r) for r in unit.reads}\n        batches", "cursors = job.state.cursors\n        batches"),
+    ("cursors don't learn the versions that were published", "ivm/refresh/publish.py", "units[outcome.unit] = _with_upstream_versions(units[outcome.unit], units)", "pass"),
+    ("an open epoch is not resumed", "ivm/refresh/run.py", "    if open_epoch is not None:\n        plan =", "    if False:\n        plan ="),
+    ("what reads a view that failed is published", "ivm/refresh/publish.py", "if r in trouble), None)", "if r in trouble and False), None)"),
+    ("what reads a view that is held back is published", "ivm/refresh/run.py", 'upstream = next((r for r in compiled.program.relations if r in held), "")', 'upstream = ""'),
+    ("two refreshes run beside each other", "ivm/refresh/context.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
+    ("leftovers stay", "ivm/trace/store.py", "                self.drop(folder)\n", "                pass\n"),
+    ("an incremental failure is not followed by a rebuild", "ivm/refresh/plan.py", "if failure is not None and failure.incremental and", "if False and"),
+    ("damage is not looked for", "ivm/refresh/plan.py", "    if damaged:\n", "    if False:\n"),
+    ("what was published and never committed is taken for right", "ivm/refresh/integrity.py", "elif what == TABLE and found.own:", "elif False:"),
+)  # fmt: skip
+TABLES = {"delta": (DELTA, DELTA_TESTS), "protocol": (PROTOCOL, PROTOCOL_TESTS)}
+
+
+def survives(mutant: Mutant, tests: tuple[str, ...]) -> bool:
     """Whether the tests pass with a mutant in place."""
     _, file, text, replacement = mutant
     with tempfile.TemporaryDirectory() as folder:
@@ -51,20 +86,22 @@ def survives(mutant: tuple[str, str, str, str]) -> bool:
         source = (copy / file).read_text()
         assert source.count(text) >= 1, f"{file} has no {text!r} any more"
         (copy / file).write_text(source.replace(text, replacement, 1))
-        environment = {**os.environ, "PYTHONPATH": folder}
+        environment = {**os.environ, "PYTHONPATH": folder, "IVM_NIGHTLY": "", "IVM_JARS": os.environ.get("IVM_JARS", str(ROOT / ".jars"))}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS], cwd=folder, env=environment, capture_output=True, check=False
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests], cwd=folder, env=environment, capture_output=True, check=False
         )
         return done.returncode == 0
 
 
 def main() -> int:
-    chosen = [MUTANTS[int(n)] for n in sys.argv[1:]] or list(MUTANTS)
+    asked = sys.argv[1:]
+    mutants, tests = TABLES["protocol" if "--protocol" in asked else "delta"]
+    chosen = [int(n) for n in asked if n.isdigit()] or list(range(len(mutants)))
     survivors = 0
-    for number, mutant in enumerate(chosen):
-        alive = survives(mutant)
+    for number in chosen:
+        alive = survives(mutants[number], tests)
         survivors += alive
-        print(f"{number:2} {'SURVIVES' if alive else 'killed  '} {mutant[0]}", flush=True)
+        print(f"{number:2} {'SURVIVES' if alive else 'killed  '} {mutants[number][0]}", flush=True)
     print(f"{len(chosen) - survivors} of {len(chosen)} killed")
     return survivors
 
