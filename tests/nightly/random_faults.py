@@ -49,7 +49,8 @@ class Case:
         for batch in range(BATCHES + 1):
             if batch:
                 self.told += [f"{self.lake.change(n)} {n}" for n in self.random.choices(("a", "b", "c"), k=3)]
-            points = self.struck(points)
+            for _ in range(self.random.choice((1, 1, 2, 3))):
+                points = self.struck(points)
             if not self.recovered(batch):
                 return False
         return True
