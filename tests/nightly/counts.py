@@ -12,6 +12,9 @@ from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+#: In a log, where no bar is shown, a line every so often.
+LINE_SECONDS = 60
+
 
 @dataclass
 class Counts:
@@ -26,12 +29,17 @@ class Counts:
 
     def __post_init__(self) -> None:
         self._bar: Progress | None = None
+        self._told = 0.0
 
     def add(self, **more: int) -> None:
         self.counted.update(more)
-        if self._bar is not None:
-            told = ", ".join(f"{v:,} {k}" for k, v in self.counted.items())
-            self._bar.update(self._bar.task_ids[0], completed=min(self.seconds, 60 * self.minutes), counts=told)
+        if self._bar is None:
+            return
+        told = ", ".join(f"{v:,} {k}" for k, v in self.counted.items())
+        self._bar.update(self._bar.task_ids[0], completed=min(self.seconds, 60 * self.minutes), counts=told)
+        if not self._bar.console.is_terminal and self.seconds - self._told > LINE_SECONDS:
+            self._told = self.seconds
+            print(f"{self.name}, {self.seconds:,.0f} s: {told}", flush=True)
 
     def fail(self, text: str) -> None:
         """Print a failing case whole, with all that replays it."""
