@@ -105,9 +105,8 @@ class Scene:
     def points(self, action: Action) -> list[Point]:
         """The writes of an action without a fault, whose results are compared as well."""
         folder = self._copy("counted")
-        pipe = self.pipeline(folder)
         with Injector([folder / "root"]) as counted:
-            action(pipe)
+            action(self.pipeline(folder))
         found = self.judged(folder, Try(None), followed=False)
         shutil.rmtree(folder)
         assert not found.troubles, f"without any fault: {found}"
@@ -121,9 +120,8 @@ class Scene:
         folder = self._copy(f"try_{self._tries}")
         self._tries += 1
         found = Try(fault)
-        pipe = self.pipeline(folder)
         with Injector([folder / "root"], fault) as injector:
-            found.said = said(lambda: action(pipe))
+            found.said = said(lambda: action(self.pipeline(folder)))
         found.struck = injector.struck
         if early:
             self.follow(folder)

@@ -60,10 +60,14 @@ class Case:
         fault = Fault(
             self.random.choice(list(Effect)), self.random.choice(list(Moment)), self.random.randint(1, max(5, points)), self.random.choice(list(Trouble))
         )
-        pipe = self.pipeline()
         view = self.random.choice(list(self.views))
         name, act = self.random.choices(
-            (("refresh", pipe.refresh), ("compact", lambda: pipe.compact(keep_epochs=1)), (f"backfill {view}", lambda: pipe.backfill(view))), (8, 1, 1)
+            (
+                ("refresh", lambda: self.pipeline().refresh()),
+                ("compact", lambda: self.pipeline().compact(keep_epochs=1)),
+                (f"backfill {view}", lambda: self.pipeline().backfill(view)),
+            ),
+            (8, 1, 1),
         )[0]
         with Injector([self.folder / "root"], fault) as injector:
             text = said(act)
