@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 Mutant = tuple[str, str, str, str]
 DELTA_TESTS = ("tests/pure/test_algebra.py", "tests/pure/test_generated.py", "tests/pure/test_compile.py", "tests/pure/test_keys.py")
-PROTOCOL_TESTS = ("tests/spark/test_protocol.py", "tests/spark/test_integrity.py", "tests/spark/test_faults.py", "tests/spark/test_kills.py")
+PROTOCOL_TESTS = ("tests/spark/test_protocol.py", "tests/spark/test_repair.py", "tests/spark/test_faults.py", "tests/spark/test_kills.py")
 
 #: (what is broken, file, text, replacement)
 DELTA: tuple[Mutant, ...] = (
@@ -51,7 +51,7 @@ PROTOCOL: tuple[Mutant, ...] = (
     ("an append is made twice", "ivm/lake/native.py", "        return False\n    try:\n        write_deltalake(", "        pass\n    try:\n        write_deltalake("),
     ("that an epoch was checked is not recorded", "ivm/refresh/run.py", 'context.log.record(plan.epoch, "checked"', '(lambda *a, **k: None)(plan.epoch, "checked"'),
     ("batches of attempts that failed count", "ivm/refresh/records.py", 'if ranges else "true"', 'if False else "true"'),
-    ("all epochs' batches are merged", "ivm/refresh/publish.py", '[*schema.names, WEIGHT], f"{EPOCH} = {epoch}")', "[*schema.names, WEIGHT])"),
+    ("all epochs' batches are merged", "ivm/refresh/publish.py", '[*schema.names, WEIGHT], f"{EPOCH} = {stamp}")', "[*schema.names, WEIGHT])"),
     ("accumulators before an epoch include it", "ivm/refresh/apply.py", 'f"{EPOCH} < {self.plan.epoch} AND', 'f"{EPOCH} <= {self.plan.epoch} AND'),
     ("an abandoned epoch's batches stay", "ivm/trace/store.py", "        native.table(path).delete(", "        (lambda *a, **k: None)("),
     ("a reader takes its last epoch again", "ivm/trace/store.py", '{native_ident(EPOCH)} > {after}', '{native_ident(EPOCH)} >= {after}'),
@@ -60,15 +60,16 @@ PROTOCOL: tuple[Mutant, ...] = (
     ("attempts write under one name", "ivm/refresh/apply.py", "self.attempt = secrets.token_hex(4)", 'self.attempt = "one"'),
     ("compaction drops what a reader has not read", "ivm/refresh/compact.py", "min([manifest.epoch - keep_epochs, *readers])", "manifest.epoch - keep_epochs"),
     ("frontiers move without a commit", "ivm/refresh/compact.py", "    if changed:\n", "    if False:\n"),
-    ("compaction sums batches that don't count", "ivm/refresh/compact.py", "WHERE {within(state.batches, native_ident(EPOCH))}", "WHERE true"),
+    ("compaction sums batches that don't count", "ivm/refresh/compact.py", "FROM t WHERE {within(state.batches, epoch)}{grouped}", "FROM t WHERE true{grouped}"),
     ("cursors stay", "ivm/refresh/apply.py", "cursors = {r: self._cursor(r) for r in unit.reads}\n        batches", "cursors = job.state.cursors\n        batches"),
-    ("cursors don't learn the versions that were published", "ivm/refresh/publish.py", "units[outcome.unit] = _with_upstream_versions(units[outcome.unit], units)", "pass"),
+    ("cursors don't learn the versions that were published", "ivm/refresh/publish.py", "state = _with_upstream_versions(units[outcome.unit], units)", "state = units[outcome.unit]"),
     ("an open epoch is not resumed", "ivm/refresh/run.py", "    if open_epoch is not None:\n        plan =", "    if False:\n        plan ="),
     ("what reads a view that failed is published", "ivm/refresh/publish.py", "if r in trouble), None)", "if r in trouble and False), None)"),
     ("what reads a view that is held back is published", "ivm/refresh/run.py", 'upstream = next((r for r in compiled.program.relations if r in held), "")', 'upstream = ""'),
     ("two refreshes run beside each other", "ivm/refresh/context.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
     ("leftovers stay", "ivm/trace/store.py", "                self.drop(folder)\n", "                pass\n"),
     ("an incremental failure is not followed by a rebuild", "ivm/refresh/plan.py", "if failure is not None and failure.incremental and", "if False and"),
+    ("a released batch is looked for under its new epoch", "ivm/refresh/held.py", "stamp=o.stamp or held.epoch", "stamp=o.stamp"),
     ("damage is not looked for", "ivm/refresh/plan.py", "    if damaged:\n", "    if False:\n"),
     ("what was published and never committed is taken for right", "ivm/refresh/integrity.py", "elif what == TABLE and found.own:", "elif False:"),
 )  # fmt: skip

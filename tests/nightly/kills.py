@@ -95,6 +95,8 @@ class Rounds:
 
     def stop(self) -> None:
         if self.service is not None:
+            if self.lake is not None:
+                self.lake.spark.stop()  # else it asks a server that is gone, for minutes
             self.service.stop()
 
     # -- clients ----------------------------------------------------------------------------------
