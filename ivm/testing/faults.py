@@ -30,8 +30,8 @@ from typing import Any, NoReturn
 from ivm.errors import ConfigError
 from ivm.testing.primitives import PRIMITIVES, Kind, Primitive
 
-#: What differs from run to run in a path: ids of attempts, hashes.
-_RANDOM = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]{4,})*")
+#: What differs from run to run in a path: ids of attempts, hashes, and the epoch where it names what is only there for a while.
+_RANDOM = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]{4,})*|(?<=scratch/)\d+|(?<=staging/)\d+")
 
 
 class Killed(BaseException):
@@ -115,6 +115,8 @@ class Injector:
     roots: Sequence[str | Path]
     fault: Fault | None = None
     real: bool = False
+    #: Writes of engines that tests put in Spark's place.
+    more: Sequence[Primitive] = ()
     points: list[Point] = field(default_factory=list)
     #: Whether the fault has struck, and whether the process counts as dead since.
     struck: Point | None = None
@@ -128,7 +130,7 @@ class Injector:
         self._undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> Injector:
-        for primitive in PRIMITIVES:
+        for primitive in (*PRIMITIVES, *self.more):
             owner, plain = primitive.found()
             if plain is None:
                 continue

@@ -143,7 +143,9 @@ def _of_table(label: str, table: Callable[[Any], Any]) -> Target:
     return target
 
 
-def _at(label: str, place: int, *names: str) -> Target:
+def written_at(label: str, place: int, *names: str) -> Target:
+    """A call that writes to the path that is its argument at a place, or of one of these names."""
+
     def target(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
         path = _argument(args, kwargs, place, *names)
         return (label, _plain(path)) if isinstance(path, str | bytes | os.PathLike) else ("", "")
@@ -204,7 +206,7 @@ _SESSIONS = [("pyspark.sql.session", "SparkSession"), ("pyspark.sql.connect.sess
 
 PRIMITIVES: tuple[Primitive, ...] = (
     Primitive("deltalake", "", "write_deltalake", Kind.DELTA, _write_deltalake, "delta"),
-    Primitive("deltalake.table", "DeltaTable", "create", Kind.DELTA, _at("delta create", 1, "table_uri"), "delta"),
+    Primitive("deltalake.table", "DeltaTable", "create", Kind.DELTA, written_at("delta create", 1, "table_uri"), "delta"),
     *(
         Primitive("deltalake.table", "DeltaTable", n, Kind.DELTA, _of_table(f"delta {n}", _itself), "delta")
         for n in ("delete", "update", "vacuum", "restore", "repair", "create_checkpoint", "cleanup_metadata", "compact_logs")
@@ -215,13 +217,17 @@ PRIMITIVES: tuple[Primitive, ...] = (
         Primitive("deltalake.table", "TableAlterer", n, Kind.DELTA, _of_table(f"delta {n}", _inner), "delta")
         for n in ("add_columns", "add_constraint", "add_feature", "drop_column_not_null", "drop_constraint", "set_table_properties", "set_table_name")
     ),
-    *(Primitive(m, c, n, Kind.SPARK, _at("spark", 1, "path", "name"), "spark") for m, c in _WRITERS for n in ("parquet", "save", "json", "csv", "orc", "text")),
+    *(
+        Primitive(m, c, n, Kind.SPARK, written_at("spark", 1, "path", "name"), "spark")
+        for m, c in _WRITERS
+        for n in ("parquet", "save", "json", "csv", "orc", "text")
+    ),
     *(Primitive(m, c, n, Kind.STATEMENT, _statement, "sql") for m, c in _SESSIONS for n in ("sql",)),
-    Primitive("pyarrow.parquet", "", "write_table", Kind.PARQUET, _at("parquet", 1, "where"), "parquet"),
-    Primitive("pathlib", "Path", "write_text", Kind.TEXT, _at("text", 0), "text"),
-    Primitive("pathlib", "Path", "write_bytes", Kind.TEXT, _at("text", 0), "text"),
+    Primitive("pyarrow.parquet", "", "write_table", Kind.PARQUET, written_at("parquet", 1, "where"), "parquet"),
+    Primitive("pathlib", "Path", "write_text", Kind.TEXT, written_at("text", 0), "text"),
+    Primitive("pathlib", "Path", "write_bytes", Kind.TEXT, written_at("text", 0), "text"),
     Primitive("shutil", "", "rmtree", Kind.REMOVE, _removed("rmtree"), "rmtree"),
-    Primitive("shutil", "", "copyfile", Kind.TEXT, _at("copy", 1, "dst"), "copy"),
+    Primitive("shutil", "", "copyfile", Kind.TEXT, written_at("copy", 1, "dst"), "copy"),
     Primitive("builtins", "", "open", Kind.ATOMIC, _opened, "open"),
     Primitive("io", "", "open", Kind.ATOMIC, _opened, "open"),
     Primitive("os", "", "open", Kind.ATOMIC, _os_open, "open"),

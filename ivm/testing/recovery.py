@@ -2,7 +2,7 @@
 
     scene = Scene(spark, folder, views)          # sources under folder/sources, the pipeline's root under folder/root
     scene.save()                                 # from now on `tried` works on copies of it
-    outcome = scene.tried(lambda pipe: pipe.refresh(), Fault(...))
+    outcome = scene.tried(lambda pipe: pipe.refresh(), [Fault(...)])
     assert not outcome.troubles
 
 Invariant: after a fault and at most `REFRESHES` refreshes by new processes, every view's table, as its readers see it,
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from ivm.pipeline import Pipeline
 from ivm.plan.nodes import EPOCH
 from ivm.testing.faults import Fault, Injector, Killed, Point
 from ivm.testing.oracle import bag
+from ivm.testing.primitives import Primitive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,17 +39,21 @@ Action = Callable[[Pipeline], Any]
 
 @dataclass
 class Try:
-    """One fault and what came of it."""
+    """Faults one after the other, and what came of them."""
 
-    fault: Fault | None
-    struck: Point | None = None
-    #: What the faulty run said: killed, ok, or its error.
-    said: str = ""
+    faults: list[Fault]
+    #: Those that struck: another one's point was not reached, since an earlier one changed what there was to do.
+    struck: list[Fault] = field(default_factory=list)
+    #: What the faulty runs said: killed, ok, or an error.
+    said: list[str] = field(default_factory=list)
     refreshes: int = 0
     troubles: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return f"{self.fault}: {'; '.join(self.troubles) or 'right'} (it said: {self.said or 'ok'}; {self.refreshes} refreshes)"
+        faults = ", then ".join(
+            f"{f} (it said: {t or 'ok'}{'' if f in self.struck else '; not reached'})" for f, t in zip(self.faults, self.said, strict=False)
+        )
+        return f"{faults}: {'; '.join(self.troubles) or 'right'} after {self.refreshes} refreshes"
 
 
 @dataclass
@@ -59,9 +64,11 @@ class Scene:
     folder: Path
     views: Mapping[str, str]
     sources: tuple[str, ...]
-    #: Rows to append to a source after the fault: (source, rows).
+    #: Rows to append to sources between a fault and what comes next, (source, rows); all of them by the end.
     follow_up: tuple[tuple[str, pa.Table], ...] = ()
     lane: str = "auto"
+    #: Writes of an engine in Spark's place.
+    writes: Sequence[Primitive] = ()
 
     def __post_init__(self) -> None:
         self._tries = 0
@@ -77,16 +84,14 @@ class Scene:
         return pipe
 
     def save(self) -> None:
-        """Take the lake as it is for the state that every try starts from, and compute what is right there."""
-        self._expected = {False: self.recomputed(self.folder)}
-        if self.follow_up:
-            after = self._copy("after")
-            self.follow(after)
-            self._expected[True] = self.recomputed(after)
-            shutil.rmtree(after)
+        """Take the lake as it is for the state that every try starts from, and compute what is right there, and with all follow-ups."""
+        after = self._copy("after")
+        self._follow(after, len(self.follow_up))
+        self._expected = {False: self.recomputed(self.folder), True: self.recomputed(after)}
+        shutil.rmtree(after)
 
-    def follow(self, folder: Path) -> None:
-        for name, rows in self.follow_up:
+    def _follow(self, folder: Path, upto: int, after: int = 0) -> None:
+        for name, rows in self.follow_up[after:upto]:
             write_deltalake(str(folder / "sources" / name), rows, mode="append")
 
     def recomputed(self, folder: Path) -> dict[str, Counter[str]]:
@@ -105,29 +110,33 @@ class Scene:
     def points(self, action: Action) -> list[Point]:
         """The writes of an action without a fault, whose results are compared as well."""
         folder = self._copy("counted")
-        with Injector([folder / "root"]) as counted:
+        with Injector([folder / "root"], more=self.writes) as counted:
             action(self.pipeline(folder))
-        found = self.judged(folder, Try(None), followed=False)
+        found = self.judged(folder, Try([]), followed=False)
         shutil.rmtree(folder)
         assert not found.troubles, f"without any fault: {found}"
         return counted.points
 
-    def tried(self, action: Action, fault: Fault, early: bool) -> Try:
-        """An action with a fault, the recovery by new processes, and what is not right then.
+    def tried(self, action: Action, faults: Sequence[Fault], late: bool = False) -> Try:
+        """An action, again and again with one fault after the other, then the recovery by new processes, and what is not right then.
 
-        The sources move on before the recovery (`early`), or after it.
+        Between the runs the sources move on; `late`, only when all is well again, which is judged before.
         """
         folder = self._copy(f"try_{self._tries}")
         self._tries += 1
-        found = Try(fault)
-        with Injector([folder / "root"], fault) as injector:
-            found.said = said(lambda: action(self.pipeline(folder)))
-        found.struck = injector.struck
-        if early:
-            self.follow(folder)
-        self.judged(folder, found, followed=early)
-        if not early and self.follow_up and not found.troubles:
-            self.follow(folder)
+        found = Try(list(faults))
+        followed = 0
+        for fault in faults:
+            with Injector([folder / "root"], fault, more=self.writes) as injector:
+                found.said.append(said(lambda: action(self.pipeline(folder))))
+            found.struck += [fault] if injector.struck is not None else []
+            if not late:
+                self._follow(folder, followed + 1, followed)
+                followed += 1
+        if late:
+            self.judged(folder, found, followed=False)
+        if not found.troubles:
+            self._follow(folder, len(self.follow_up), followed)
             self.judged(folder, found, followed=True)
         shutil.rmtree(folder)
         return found

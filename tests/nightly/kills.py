@@ -28,7 +28,7 @@ from ivm.orchestration.services import HOST, Service, free_port, start_connect_s
 from ivm.testing.faults import Fault, Injector
 from ivm.testing.recovery import REFRESHES, Scene, differences, leftovers, said
 from tests.nightly.counts import Counts
-from tests.spark.scenes import VIEWS, ref, scene
+from tests.scenes import VIEWS, ref, scene
 
 #: Modules that every client needs; the server of forks has them loaded, so that a client starts at once.
 PRELOAD = ["tests.nightly.kills", "ivm.refresh.backfill", "ivm.quality.gate", "pyspark.sql.connect.session", "great_expectations"]

@@ -1,0 +1,29 @@
+"""The process dies, or one write fails, at every write of every action; then new processes must bring all right.
+
+DuckDB stands in Spark's place, all else is real. Each write is struck in one way a run, which rotates with the write and
+IVM_FAULT_SEED, two before each recovery; the nightly form (IVM_NIGHTLY=1) strikes it in every way, each alone.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pure.duck_session import WRITES, DuckSession
+from tests.scenes import ACTIONS, NIGHTLY, faults, judged, saved, tries
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def without_a_jvm(monkeypatch):
+    """Spark's functions are built in this process, as over Connect."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_every_point_is_survived(tmp_path, action):
+    lake, act = saved(DuckSession(), tmp_path, action, WRITES), ACTIONS[action]
+    points = lake.points(act)
+    assert len(points) > 10
+    wanted = faults(points)
+    judged(action, points, wanted, list(tries(lake, act, wanted, at_once=1 if NIGHTLY else 2)))
