@@ -133,11 +133,11 @@ class Scene:
             if not late:
                 self._follow(folder, followed + 1, followed)
                 followed += 1
+        found.troubles += [f"a traceback: {text}" for text in found.said if text.startswith("!")]
         if late:
             self.judged(folder, found, followed=False)
-        if not found.troubles:
-            self._follow(folder, len(self.follow_up), followed)
-            self.judged(folder, found, followed=True)
+        self._follow(folder, len(self.follow_up), followed)
+        self.judged(folder, found, followed=True)
         shutil.rmtree(folder)
         return found
 
