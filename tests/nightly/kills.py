@@ -248,7 +248,7 @@ class Rounds:
         lake.views = SLOW
         lake.spark.sql(f"INSERT INTO {ref(lake, 'orders')} SELECT id, CAST(id % 9 AS int), CAST(id % 7 AS int) FROM range(100, 160)")
         process, hears = self.begun(lake, "refresh")
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         writing: list[Path] = []
         while time.monotonic() < until and process.is_alive() and not writing:
             writing = list((lake.folder / "root").rglob("_temporary"))
