@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import ivm
@@ -167,8 +169,11 @@ def test_what_spark_refuses_is_named_with_file_and_line(spark, lake, tmp_path):
     ):
         (folder / "views" / "wrong.sql").write_text(sql)
         pipe = ivm.Pipeline.load(folder, spark=spark)
+        report = pipe.refresh()
+        assert not report.ok, "a view that can't be compiled stops no other, and is named"
+        assert re.search(rf"(?s)wrong\.sql.*({message})", report.views["wrong"].error)
         with pytest.raises(ViewError, match=rf"(?s)wrong\.sql.*({message})"):
-            pipe.refresh()
+            pipe.explain("wrong")
 
 
 CONDITIONS = (
