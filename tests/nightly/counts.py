@@ -71,6 +71,6 @@ class Counts:
         told = {"name": self.name, "seed": self.seed, "seconds": round(self.seconds), "differences": len(self.failures), **self.counted}
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({**told, "failures": self.failures}, indent=1) + "\n")
+            path.write_text(json.dumps({**told, "cases": self.failures}, indent=1) + "\n")
         print(json.dumps(told))
         return 1 if self.failures else 0
