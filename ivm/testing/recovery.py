@@ -155,7 +155,10 @@ class Scene:
         found.troubles += [f"a traceback: {e}" for e in errors if e.startswith("!")]
         pipe = self.pipeline(folder)
         found.troubles += differences(pipe, self._expected[followed])
-        found.troubles += leftovers(pipe)
+        try:
+            found.troubles += leftovers(pipe)
+        except IvmError as error:
+            found.troubles.append(f"its state can't be read: {error}")
         return found
 
     def _copy(self, name: str) -> Path:
