@@ -25,7 +25,7 @@ from ivm.names import is_path, native_ident, native_literal
 from ivm.plan.nodes import WEIGHT
 
 #: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
-READABLE_FEATURES = frozenset({"deletionVectors", "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"})
+READABLE_FEATURES = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint"})
 _CDF_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -42,9 +42,10 @@ def exists(path: str) -> bool:
     return bool(DeltaTable.is_deltatable(path))
 
 
-def has_files(path: str) -> bool:
-    """Whether a local folder holds anything, a Delta table or the remains of one."""
-    return is_local(path) and Path(local_path(path)).is_dir() and any(Path(local_path(path)).iterdir())
+def has_log(path: str) -> bool:
+    """Whether a local folder holds commits, readable or not; files that a dead writer left before its first commit are none."""
+    log = Path(local_path(path)) / "_delta_log"
+    return is_local(path) and any(f.suffix == ".json" or ".checkpoint." in f.name for f in log.glob("*"))
 
 
 def table(path: str, version: int | None = None) -> DeltaTable:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +28,7 @@ from ivm.lake import native
 from ivm.lake.log import tagged
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 
+_log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 
 STATUSES = ("planned", "applied", "checked", "committed", "abandoned")
@@ -68,6 +71,7 @@ class EpochLog:
         self.pipeline = pipeline
         self._delta: DeltaTable | None = None
         self._identity = ""
+        self._lock = threading.RLock()
         self._files: frozenset[str] = frozenset()
         self._events: list[Event] = []
         self._manifests: dict[str, Manifest] = {}
@@ -87,7 +91,7 @@ class EpochLog:
 
     def exists(self) -> bool:
         """Whether there is a log, readable or not."""
-        return native.exists(self.path) or native.has_files(self.path)
+        return native.exists(self.path) or native.has_log(self.path)
 
     @property
     @_readable
@@ -105,10 +109,11 @@ class EpochLog:
     @_readable
     def events(self) -> list[Event]:
         """All events in order of epoch and time; of a log that has grown only the new files are read."""
-        if not self.exists():
-            return []
-        self._delta = self._delta or DeltaTable(self.path)
-        self._delta.update_incremental()
+        with self._lock:
+            return self._read() if self.exists() else []
+
+    def _read(self) -> list[Event]:
+        self._delta = self._newest()
         files = frozenset(self._delta.file_uris())
         if files != self._files:
             grown = self._files < files and native.is_local(self.path)
@@ -117,6 +122,16 @@ class EpochLog:
             self._events = sorted([*known, *(Event(**row) for row in rows.to_pylist())], key=lambda e: (e.epoch, e.at))
             self._files = files
         return self._events
+
+    def _newest(self) -> DeltaTable:
+        """The table as it is now; opened anew where commits after the one we know were cleaned up behind a checkpoint."""
+        if self._delta is not None:
+            try:
+                self._delta.update_incremental()
+                return self._delta
+            except Exception as error:  # noqa: BLE001 - whatever it is, opening the table tells whether it stands
+                _log.debug("the epoch log is opened anew: %s", error)
+        return DeltaTable(self.path)
 
     def record(self, epoch: int, status: str, unit: str = "", detail: str = "") -> bool:
         """Append an event, once. Raises ConcurrentRefreshError if another process appends it at the same moment."""
@@ -128,7 +143,8 @@ class EpochLog:
         now, n = datetime.now(UTC), len(details)
         units, texts = [u for u, _ in details], [d for _, d in details]
         rows = pa.table({"epoch": [epoch] * n, "status": [status] * n, "unit": units, "at": [now] * n, "detail": texts}, schema=_SCHEMA)
-        return native.append(self.path, rows, f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
+        with self._lock:  # units that run in threads must not clean up what another one's commit reads
+            return native.append(self.path, rows, f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
 
     # -- readings ---------------------------------------------------------------------------------
 

@@ -29,7 +29,6 @@ NESTED = ["varchar(5)", "decimal(38,38)", "struct<a:double,b:array<timestamp_ntz
 FEATURES = {
     "deletionVectors": "'delta.enableDeletionVectors' = 'true'",
     "timestampNtz": "'delta.feature.timestampNtz' = 'supported'",
-    "vacuumProtocolCheck": "'delta.feature.vacuumProtocolCheck' = 'supported'",
     "v2Checkpoint": "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2'",
 }
 
@@ -95,7 +94,8 @@ REFUSED = {
     "timestamp": ("c array<timestamp>", "", "timestamp"),  # INT96: delta-rs reads the years before 1678 and after 2262 wrong
     "void": ("c void", "", "void"),
     "partitions": ("c int", "PARTITIONED BY (c)", "partition"),
-    "column mapping": ("c int", "'delta.columnMapping.mode' = 'name'", "columnMapping"),
+    "column mapping": ("c int", "'delta.columnMapping.mode' = 'name'", "column mapping"),
+    "vacuum check": ("c int", "'delta.feature.vacuumProtocolCheck' = 'supported'", "vacuumProtocolCheck"),  # its query engine refuses it
     "type widening": ("c int", "'delta.enableTypeWidening' = 'true'", "typeWidening"),
 }
 
