@@ -114,21 +114,21 @@ class Layout:
         return Path(self.internal) / "scratch" / f"{epoch}_{attempt}"
 
     def drop(self, path: str | Path) -> None:
-        """Remove a folder of ours."""
-        shutil.rmtree(path, ignore_errors=True)
+        """Remove a folder or a file of ours."""
+        if Path(path).is_file():
+            Path(path).unlink(missing_ok=True)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
 
-    def sweep(self, kept: Collection[str]) -> list[str]:
-        """Remove what attempts that are over left behind: staging, scratch and generations of traces but those `kept`; returns what went."""
-        gone = []
+    def sweep(self, kept: Collection[str]) -> None:
+        """Remove what attempts that are over left behind: staging, scratch, half-written programs, generations of traces but those `kept`."""
         for folder in self._swept():
             if not any(path == str(folder) or path.startswith(f"{folder}/") for path in kept):
                 self.drop(folder)
-                gone.append(str(folder))
-        return gone
 
     def _swept(self) -> Iterator[Path]:
         internal = Path(self.internal)
-        for pattern in ("staging/*", "scratch/*", "traces/*/*"):
+        for pattern in ("staging/*", "scratch/*", "traces/*/*", "programs/*.partial"):
             yield from internal.glob(pattern)
 
 
