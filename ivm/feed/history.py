@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ivm.lake import native
 from ivm.lake.log import commit_file, fingerprint, read_actions
 from ivm.names import table_ref
 
@@ -49,7 +50,8 @@ class Entry:
     """What a commit's log entry says.
 
     `feed`: whether it switches the feed on or off (None: neither). `gained`: by how many rows it made the table longer, None
-    where a file comes or goes without a count. `at` is in milliseconds.
+    where a file comes or goes without a count. `partitions` are the columns that it partitions by from then on, None where it says
+    nothing of them. `at` is in milliseconds.
     """
 
     at: int
@@ -57,6 +59,7 @@ class Entry:
     engine: str
     feed: bool | None
     gained: int | None
+    partitions: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,17 @@ class LogFolder:
                 return why
             if entry.feed is False:
                 return f"the change feed was off at version {version}"
+            if entry.partitions is not None and entry.partitions != self._partitions(first - 1):
+                # Read across such a change, Spark's feed gives NULL for the partition columns of rows in older files.
+                return f"the partitioning changed at version {version}"
         return ""
+
+    def _partitions(self, version: int) -> tuple[str, ...] | None:
+        """The partition columns at a version; None where it can't be opened any more."""
+        try:
+            return tuple(native.table(self.path, version).metadata().partition_columns)
+        except Exception:  # noqa: BLE001 - whatever keeps it from being opened, it can't be told
+            return None
 
     def gained(self, first: int, last: int) -> int | None:
         try:
@@ -124,6 +137,8 @@ class SparkHistory:
             why = _untold(version, row["operation"], row["engineInfo"] or "") if row else _gone(version)
             if why:
                 return why
+            if "REPLACE" in row["operation"] or (row["operationParameters"] or {}).get("mode") == "Overwrite":
+                return f"the source was overwritten at version {version}, which may have changed its partitioning"
         return ""
 
     def gained(self, first: int, last: int) -> int | None:  # noqa: ARG002 - its operations' metrics are no exact counts
@@ -165,17 +180,19 @@ def _entry(file: Path, *_identity: int) -> Entry:
     """Read one log entry; `_identity` (of the file) tells apart what was written in its place."""
     commit: Mapping[str, Any] = {}
     feed: bool | None = None
+    partitions: tuple[str, ...] | None = None
     gained: int | None = 0
     for action in read_actions(file):
         commit = action.get("commitInfo") or commit
         if metadata := action.get("metaData"):
             feed = str((metadata.get("configuration") or {}).get(FEED, "false")).lower() == "true"
+            partitions = tuple(metadata.get("partitionColumns") or ())
         for kind, sign in (("add", 1), ("remove", -1)):
             if (moved := action.get(kind)) and moved.get("dataChange", True):
                 rows = _live_rows(moved)
                 gained = None if gained is None or rows is None else gained + sign * rows
     at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(file.stat().st_mtime * 1000)
-    return Entry(int(at), commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained)
+    return Entry(int(at), commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained, partitions)
 
 
 def _live_rows(file: Mapping[str, Any]) -> int | None:

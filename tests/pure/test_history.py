@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.feed import history
+from ivm.feed.history import LogFolder
 from ivm.feed.source import Snapshot, Source, gap, inspect, other_commit
 
 
@@ -128,3 +129,15 @@ def test_rows_gained_by_log_entries():
     assert live(stats='{"numRecords": 7}') == 7
     assert live(deletionVector={"cardinality": 2}) is None
     assert live(stats=None) is None
+
+
+def test_a_change_of_partitioning_is_a_gap(tmp_path):
+    """Spark's feed gives NULL for the partition columns of rows in files from before it: seen, a wrong view."""
+    path = str(tmp_path / "t")
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(path, pa.table({"k": [1], "v": [1]}), configuration=feed)
+    write_deltalake(path, pa.table({"k": [2], "v": [2]}), mode="overwrite", partition_by=["k"], schema_mode="overwrite")
+    write_deltalake(path, pa.table({"k": [3], "v": [3]}), mode="append")
+    commits = LogFolder(path)
+    assert commits.broken(1, 2) == "the partitioning changed at version 1"
+    assert commits.broken(2, 2) == ""

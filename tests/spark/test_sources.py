@@ -406,7 +406,9 @@ statements(
 
 statements("a column is added", INCREMENTAL, "ALTER TABLE {t} ADD COLUMN a int; INSERT INTO {t} VALUES (1, 4, 0, 4)", "mapped")
 statements("a column is added in front", INCREMENTAL, "ALTER TABLE {t} ADD COLUMN b int FIRST; INSERT INTO {t} (k, v) VALUES (1, 4)", "wide")
-statements("columns are reordered", INCREMENTAL, "ALTER TABLE {t} ALTER COLUMN v FIRST; INSERT INTO {t} (k, v) VALUES (3, 3)", "vectors")
+statements(
+    "columns are reordered", FULL + "the columns it reads, changed", "ALTER TABLE {t} ALTER COLUMN v FIRST; INSERT INTO {t} (k, v) VALUES (3, 3)", "vectors"
+)
 statements(
     "a column that no view reads is renamed",
     FULL + "columns were renamed, dropped or changed in type",
@@ -453,7 +455,7 @@ def _(t: Ground) -> None:
     t.sql("ALTER TABLE {t} ALTER COLUMN k DROP NOT NULL; ALTER TABLE {t} ALTER COLUMN v DROP NOT NULL; INSERT INTO {t} VALUES (NULL, 1, 0), (2, NULL, 0)")
 
 
-@event("partitioning is changed", INCREMENTAL, "reshaped")
+@event("partitioning is changed", FULL + "the partitioning changed at version", "reshaped")
 def _(t: Ground) -> None:
     rows = t.spark.sql("SELECT 1 AS k, 5 AS v, 0 AS x UNION ALL SELECT 3, 6, 0")
     rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy("k").save(str(t.path))
