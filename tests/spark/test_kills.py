@@ -1,24 +1,40 @@
 """Some rounds of the nightly kills: clients of a shared Spark Connect server die by SIGKILL, and what they left is mended.
 
-Its first round is a first build whose client dies while its job lives on, and whose successor builds at once.
+The first round is a first build whose client dies while its job lives on, and whose successor builds at once. It runs in a process of its
+own: a process that has had a Connect session takes every later one for one of Connect.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = """
+import json, sys
+from pathlib import Path
 from tests.nightly.counts import Counts
 from tests.nightly.kills import run
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+counts = Counts("kills", int(sys.argv[2]), minutes=10)
+run(Path(sys.argv[1]), counts, rounds=3)
+print(json.dumps({"failures": counts.failures, **counts.counted}))
+"""
 
 
 def test_some_rounds_of_kills(tmp_path):
-    counts = Counts("kills", int(os.environ.get("IVM_FAULT_SEED", "1")), minutes=10)
-    run(tmp_path, counts, rounds=3)
-    assert not counts.failures, "\n".join(counts.failures)
-    assert counts.counted["first_builds"] == 1
-    assert counts.counted["kills"] >= 1
-    assert counts.counted["compared"] >= 3 * 7
+    seed = os.environ.get("IVM_FAULT_SEED", "1")
+    done = subprocess.run([sys.executable, "-c", ROUNDS, str(tmp_path), seed], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    counted = json.loads(done.stdout.splitlines()[-1])
+    assert not counted["failures"], "\n".join(counted["failures"])
+    assert counted["first_builds"] == 1
+    assert counted["kills"] >= 1
+    assert counted["compared"] >= 3 * 7
