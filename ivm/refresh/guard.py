@@ -1,6 +1,6 @@
 """A step that stops for a reason outside of any view (a full disk, a store that doesn't answer) says so in one sentence.
 
-Invariant: what leaves a guarded step is an IvmError, or the end of the process.
+Invariant: what leaves a guarded step is an IvmError, a defect of ours, or the end of the process.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from typing import ParamSpec, TypeVar
 
 from ivm.errors import IvmError, StateError
 from ivm.session import error_text
+
+#: What only a mistake of ours raises: it passes as it is, and the command says that it is a defect.
+DEFECTS = (AssertionError, AttributeError, NameError, TypeError)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,7 +26,7 @@ def step(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except IvmError:
+        except (IvmError, *DEFECTS):
             raise
         except Exception as error:
             name = function.__name__.removeprefix("step_")
