@@ -19,7 +19,7 @@ from ivm.errors import ViewError
 from ivm.names import ident
 from ivm.plan.nodes import Column, Relation
 from ivm.session import SparkAnalyzer
-from ivm.sql.dialect import IvmSpark
+from ivm.sql.dialect import IvmSpark, is_aggregate
 from ivm.sql.render import typed_nulls
 from ivm.sql.text import splice
 
@@ -40,7 +40,7 @@ class Example:
 
 def documented(spark, every: int = 1) -> Iterator[Example]:
     """The examples of all functions, or of every n-th; what has no example there has one of ours."""
-    for (function,) in spark.sql("SHOW FUNCTIONS").collect()[::every]:
+    for (function,) in spark.sql("SHOW SYSTEM FUNCTIONS").collect()[::every]:
         text = "\n".join(r[0] for r in spark.sql(f"DESCRIBE FUNCTION EXTENDED {ident(function)}").collect())
         for number, sql in enumerate(examples(text)):
             yield Example(function, number, sql)
@@ -142,9 +142,12 @@ def made(example: Example, constants: Constants) -> Made:
 
 
 def _is_value(literal: exp.Literal) -> bool:
-    """Whether a literal is a value, not part of a type, an interval or a frame."""
+    """Whether a literal is a value, not part of a type, an interval or a frame, nor a parameter of an aggregate: sketches want that constant only as they run."""
     place = literal.find_ancestor(exp.DataType, exp.DataTypeParam, exp.Interval, exp.WindowSpec, exp.Query)
-    return isinstance(place, exp.Select)
+    argument: exp.Expression = literal
+    while argument.parent is not place and argument.parent is not None and not is_aggregate(argument.parent):
+        argument = argument.parent
+    return isinstance(place, exp.Select) and not (argument.parent is not place and argument.index)
 
 
 def _over(tree: exp.Select, constants: Constants, chosen: set[int]) -> exp.Select:
