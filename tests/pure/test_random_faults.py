@@ -1,7 +1,7 @@
 """Random views, random changes and random faults together, DuckDB in Spark's place: after each recovery the views are right.
 
-A failing case is shrunk, and printed whole by hypothesis. IVM_FAULT_CASES sets how many are tried (nightly: 1,000);
-`tests/nightly/random_faults.py` does the same with typed views on Spark.
+A failing case is shrunk, and printed whole by hypothesis. IVM_FAULT_CASES sets how many are tried (nightly: 1,000), and the counts
+are then kept in build/nightly; `tests/nightly/random_faults.py` does the same with typed views on Spark.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ivm.testing.faults import Effect, Fault, Injector, Moment, Trouble
 from ivm.testing.recovery import REFRESHES, Scene, differences, leftovers, said
+from tests.nightly.counts import Counts
 from tests.pure.duck_session import WRITES, DuckSession
 from tests.pure.views import TABLES, views
 
@@ -26,12 +27,29 @@ pytestmark = pytest.mark.slow
 
 CASES = int(os.environ.get("IVM_FAULT_CASES", "1000" if os.environ.get("IVM_NIGHTLY") == "1" else "8"))
 
+COUNTS = Counts("random_faults_duckdb", seed=0, minutes=0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def counts():
+    yield
+    if "IVM_FAULT_CASES" in os.environ:
+        COUNTS.store(Path("build/nightly") / f"random_faults_duckdb_{os.getpid()}.json")
+
+
 value = st.one_of(st.none(), st.integers(0, 3))
 rows = st.lists(st.tuples(value, value), min_size=1, max_size=5)
-faults = st.builds(Fault, st.sampled_from(Effect), st.sampled_from(Moment), st.integers(1, 25), st.sampled_from(Trouble))
-#: (what is done, with which fault, what changes before it: a table and rows to insert, or a value of its first column to delete)
+#: Few actions have 25 writes, so that the early ones are the likely ones.
+faults = st.builds(Fault, st.sampled_from(Effect), st.sampled_from(Moment), st.one_of(st.integers(1, 8), st.integers(1, 25)), st.sampled_from(Trouble))
+#: (what is done, with which fault, what changes before it: a table and rows to insert, or a value of its first column to delete;
+#: what somebody else does to which table before it)
 steps = st.tuples(
-    st.sampled_from(("refresh", "refresh", "refresh", "compact", "backfill")), faults, st.sampled_from(TABLES), st.one_of(rows, st.integers(0, 3))
+    st.sampled_from(("refresh", "refresh", "refresh", "compact", "backfill")),
+    faults,
+    st.sampled_from(TABLES),
+    st.one_of(rows, st.integers(0, 3)),
+    st.sampled_from(("", "", "optimize", "vacuum")),
+    st.sampled_from(("root/v", "root/over", "sources/r", "sources/s")),
 )
 
 
@@ -46,21 +64,36 @@ def test_any_view_survives_any_faults(sql, first, batches):
             write_deltalake(_path(lake, table), _rows(table, some), configuration={"delta.enableChangeDataFeed": "true"})
         told = []
         for batch in batches:
-            for action, fault, table, changed in batch:
+            for action, fault, table, changed, maintenance, maintained in batch:
                 if isinstance(changed, int):
                     DeltaTable(_path(lake, table)).delete(f"{table[1]} = {changed}")
                 else:
                     write_deltalake(_path(lake, table), _rows(table, changed), mode="append")
+                COUNTS.add(maintenance=int(_maintained(lake.folder / maintained, maintenance)))
                 with Injector([folder / "root"], fault, more=WRITES) as injector:
                     text = said(lambda: _act(lake, action))  # noqa: B023 - it is called at once
+                struck, died = injector.struck is not None, fault.effect is Effect.DIE and injector.struck is not None
+                COUNTS.add(kills=int(died), failures=int(struck and not died), unstruck=int(not struck))
                 told.append(f"{action}, {fault} ({injector.struck or 'not reached'}): {text or 'ok'}")
             _recovered(lake, told)
+            COUNTS.add(recoveries=1)
+    COUNTS.add(programs=1)
     shutil.rmtree(folder)
 
 
 def _act(lake: Scene, action: str):
     pipe = lake.pipeline(lake.folder)
     return pipe.compact(keep_epochs=1) if action == "compact" else pipe.backfill("v") if action == "backfill" else pipe.refresh()
+
+
+def _maintained(table: Path, how: str) -> bool:
+    """Somebody's OPTIMIZE, or a VACUUM that keeps nothing but the newest version."""
+    if not how or not (table / "_delta_log").exists():
+        return False
+    if how == "optimize":
+        DeltaTable(table).optimize.compact()
+    DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    return True
 
 
 def _recovered(lake: Scene, told: list[str]) -> None:
