@@ -5,13 +5,15 @@ Built from the folder's files alone, so that the DAG processor imports no Spark,
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Asset, Param, get_current_context, task
 
 from ivm.config import PipelineConfig, load_folder
+from ivm.errors import IvmError
 
 #: The visible tasks of a refresh, in order.
 REFRESH_TASKS = ("plan", "apply", "check", "publish", "compact")
@@ -20,9 +22,34 @@ RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 
 def build_dags(folder: Path) -> list[DAG]:
-    """The DAGs of one pipeline folder. Raises ConfigError where its files are not right."""
-    config = load_folder(folder)
+    """The DAGs of one pipeline folder; where its files are not right, one that fails with the reason: the other folders' stay as they are."""
+    try:
+        config = load_folder(folder)
+    except IvmError as error:
+        return [refused_dag(folder, str(error))]
     return [refresh_dag(config), backfill_dag(config), maintenance_dag(config)]
+
+
+def refused_dag(folder: Path, reason: str) -> DAG:
+    """A DAG that runs once an hour and fails, for as long as the folder's files are not right: nobody takes its views for fresh."""
+    with DAG(
+        f"ivm_{re.sub(r'[^A-Za-z0-9_.-]', '_', folder.name)}_refused",
+        schedule="@hourly",
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        tags=["ivm", "refused"],
+        doc_md=f"The files of this pipeline are not right, it is not refreshed:\n\n```\n{reason}\n```",
+    ) as dag:
+
+        @task
+        def load() -> None:
+            from airflow.exceptions import AirflowFailException
+
+            raise AirflowFailException(reason)
+
+        load()
+    return dag
 
 
 def output_assets(config: PipelineConfig) -> list[Asset]:

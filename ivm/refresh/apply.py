@@ -22,6 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.errors import StateError
 from ivm.feed.datasets import NATIVE_WHOLE_ROWS, Datasets, Input, register
 from ivm.feed.deltas import GapError, TooLargeError, source_delta
 from ivm.feed.source import Snapshot
@@ -549,8 +550,16 @@ def _moved(delta: pa.Table | None) -> bool:
 
 
 def _accumulator_batch(unit: Unit, result: pa.Table) -> pa.Table:
+    """The affected groups' differences. Raises StateError where a group would have less than no rows, or more values than rows."""
     assert unit.reduce is not None
-    names = [a.name for a in accumulators(unit.reduce)] + [COUNT]
+    kept = accumulators(unit.reduce)
+    rows = pc.add(result["o_" + COUNT], result["d_" + COUNT])
+    for count in [COUNT, *(a.name for a in kept if a.kind == "count")]:
+        after = pc.add(result["o_" + count], result["d_" + count])
+        wrong = pc.or_(pc.less(after, 0), pc.greater(after, rows))
+        if pc.any(wrong).as_py():
+            raise StateError(f"{pc.sum(wrong).as_py():,} groups of {unit.name} would have less than no rows.", "Its state is built anew.")
+    names = [*(a.name for a in kept), COUNT]
     keys = [k.name for k in unit.reduce.keys]
     return result.select([*keys, *("d_" + n for n in names)]).rename_columns([*keys, *names])
 

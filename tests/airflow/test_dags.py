@@ -28,6 +28,7 @@ for name, dag in vars(ivm_dags).items():
             "retries": sorted({t.retries for t in dag.tasks}),
             "outlets": sorted(a.name for t in dag.tasks for a in t.outlets),
             "max_active_runs": dag.max_active_runs,
+            "doc": dag.doc_md,
             "params": {k: dag.params.get_param(k).schema for k in dag.params},
         }
 heavy = sorted({"pyspark", "deltalake", "sqlglot", "great_expectations", "pandas"} & set(sys.modules))
@@ -42,8 +43,13 @@ def airflow_home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def structure(airflow_home):
+    return _structure(airflow_home)
+
+
+def _structure(airflow_home, **more):
     env = {**os.environ, "AIRFLOW_HOME": str(airflow_home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
     env.pop("IVM_PIPELINES", None)
+    env |= more
     done = subprocess.run([sys.executable, "-c", STRUCTURE], cwd=REPO, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.split("RESULT")[1])
@@ -70,6 +76,16 @@ def test_backfill_parameters_are_validated(structure):
 
 def test_the_dag_processor_imports_nothing_heavy(structure):
     assert structure["heavy"] == []
+
+
+def test_a_folder_that_is_not_right_stops_no_other(airflow_home, tmp_path):
+    _write_shop(tmp_path / "good", "/lake/orders", tmp_path / "root")
+    (tmp_path / "b a'd").mkdir()
+    (tmp_path / "b a'd" / "pipeline.yml").write_text("name: bad\nroot: null\n")
+    found = _structure(airflow_home, IVM_PIPELINES=str(tmp_path))["dags"]
+    assert set(found) == {"ivm_shop", "ivm_shop_backfill", "ivm_shop_maintenance", "ivm_b_a_d_refused"}
+    assert found["ivm_b_a_d_refused"]["tasks"] == {"load": []}
+    assert "root" in found["ivm_b_a_d_refused"]["doc"]
 
 
 @pytest.mark.spark
