@@ -1,10 +1,10 @@
 """Break each rule once, on purpose, and see that the tests notice.
 
     python -m tests.mutants [number ...]              delta rules, against the pure tests
-    python -m tests.mutants --protocol [number ...]   the refresh protocol, against its tests on Spark (minutes each)
+    python -m tests.mutants --protocol [number ...]   the refresh protocol, against its tests with DuckDB and Spark (minutes each)
 
 A mutant is a text replacement in a copy of the package; the tests run against the copy. Survivors are printed, and
-the exit code is their number.
+the exit code is their number. The tests are run without a mutant first: what fails then kills nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 Mutant = tuple[str, str, str, str]
 DELTA_TESTS = ("tests/pure/test_algebra.py", "tests/pure/test_generated.py", "tests/pure/test_compile.py", "tests/pure/test_keys.py")
-PROTOCOL_TESTS = ("tests/spark/test_protocol.py", "tests/spark/test_repair.py", "tests/spark/test_faults.py", "tests/spark/test_kills.py")
+PROTOCOL_TESTS = (
+    "tests/pure/test_damage.py",
+    "tests/spark/test_protocol.py",
+    "tests/spark/test_repair.py",
+    "tests/pure/test_faults.py",
+    "tests/pure/test_random_faults.py",
+    "tests/spark/test_kills.py",
+)
 
+NONE: Mutant = ("nothing is broken", "pyproject.toml", "[project]", "[project]")
 #: (what is broken, file, text, replacement)
 DELTA: tuple[Mutant, ...] = (
     ("a difference adds both states", "ivm/rewrite/statements.py", "((State.NEW, 1), (State.OLD, -1))", "((State.NEW, 1), (State.OLD, 1))"),
@@ -98,6 +106,9 @@ def main() -> int:
     asked = sys.argv[1:]
     mutants, tests = TABLES["protocol" if "--protocol" in asked else "delta"]
     chosen = [int(n) for n in asked if n.isdigit()] or list(range(len(mutants)))
+    if not survives(NONE, tests):
+        print("The tests fail without any mutant; mend that first.", flush=True)
+        return len(chosen)
     survivors = 0
     for number in chosen:
         alive = survives(mutants[number], tests)
