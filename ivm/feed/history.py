@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,8 +50,8 @@ class Entry:
     """What a commit's log entry says.
 
     `feed`: whether it switches the feed on or off (None: neither). `gained`: by how many rows it made the table longer, None
-    where a file comes or goes without a count. `partitions` are the columns that it partitions by from then on, None where it says
-    nothing of them. `at` is in milliseconds.
+    where a file comes or goes without a count. `shape` is what the table looks like from then on, None where it says nothing of it.
+    `at` is in milliseconds.
     """
 
     at: int
@@ -59,7 +59,28 @@ class Entry:
     engine: str
     feed: bool | None
     gained: int | None
-    partitions: tuple[str, ...] | None = None
+    shape: Shape | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a feed must not be read across: the columns that a table is partitioned by, and the name in its files of each field, by its name."""
+
+    partitions: tuple[str, ...]
+    stored: Mapping[str, str]
+
+    @classmethod
+    def of(cls, partitions: Iterable[str], schema_json: str) -> Shape:
+        return cls(tuple(partitions), dict(_stored(json.loads(schema_json))))
+
+    def broken(self, later: Shape) -> str:
+        """Why rows of both shapes can't be read as one feed; empty where they can."""
+        if self.partitions != later.partitions:
+            # Read across such a change, Spark's feed gives NULL for the partition columns of rows in older files.
+            return "the partitioning changed"
+        other = [name for name, stored in later.stored.items() if self.stored.get(name, stored) != stored]
+        # Of such a column the feed gives NULL for the rows of older files, whatever these hold.
+        return f"another column took the name of {other[0]!r}" if other else ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +93,7 @@ class LogFolder:
         return fingerprint(self.path, version)
 
     def broken(self, first: int, last: int) -> str:
+        before: Shape | None = None
         for version in range(first, last + 1):
             try:
                 entry = self.entry(version)
@@ -82,15 +104,18 @@ class LogFolder:
                 return why
             if entry.feed is False:
                 return f"the change feed was off at version {version}"
-            if entry.partitions is not None and entry.partitions != self._partitions(first - 1):
-                # Read across such a change, Spark's feed gives NULL for the partition columns of rows in older files.
-                return f"the partitioning changed at version {version}"
+            if entry.shape is not None:
+                before = before or self._shape(first - 1)
+                why = before.broken(entry.shape) if before else "what the table looked like before can't be read; its shape was set"
+                if why:
+                    return f"{why} at version {version}"
         return ""
 
-    def _partitions(self, version: int) -> tuple[str, ...] | None:
-        """The partition columns at a version; None where it can't be opened any more."""
+    def _shape(self, version: int) -> Shape | None:
+        """What the table looked like at a version; None where that can't be opened any more."""
         try:
-            return tuple(native.table(self.path, version).metadata().partition_columns)
+            delta = native.table(self.path, version)
+            return Shape.of(delta.metadata().partition_columns, delta.schema().to_json())
         except Exception:  # noqa: BLE001 - whatever keeps it from being opened, it can't be told
             return None
 
@@ -139,6 +164,8 @@ class SparkHistory:
                 return why
             if "REPLACE" in row["operation"] or (row["operationParameters"] or {}).get("mode") == "Overwrite":
                 return f"the source was overwritten at version {version}, which may have changed its partitioning"
+            if row["operation"] in _RENAMING:
+                return f"columns were renamed or dropped at version {version}"
         return ""
 
     def gained(self, first: int, last: int) -> int | None:  # noqa: ARG002 - its operations' metrics are no exact counts
@@ -161,6 +188,28 @@ class SparkHistory:
         return self._known
 
 
+#: After these another column may have a name that was read before.
+_RENAMING = ("RENAME COLUMN", "DROP COLUMNS", "REPLACE COLUMNS")
+
+
+def _stored(type_: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Each field of a Delta type, by its path, with its name in the table's files.
+
+    >>> field = {"name": "b", "type": "int", "metadata": {"delta.columnMapping.physicalName": "col-1"}}
+    >>> inner = {"type": "struct", "fields": [field]}
+    >>> dict(_stored({"type": "struct", "fields": [{"name": "a", "type": {"type": "array", "elementType": inner}}]}))
+    {'.a': 'a', '.a.b': 'col-1'}
+    """
+    if not isinstance(type_, dict):
+        return
+    for field_ in type_.get("fields", ()):
+        name = f"{path}.{field_['name'].lower()}"
+        yield name, (field_.get("metadata") or {}).get("delta.columnMapping.physicalName", field_["name"])
+        yield from _stored(field_["type"], name)
+    for inner in ("elementType", "keyType", "valueType"):
+        yield from _stored(type_.get(inner), path)
+
+
 def _gone(version: int) -> str:
     return f"the log entry of version {version} is gone"
 
@@ -180,19 +229,19 @@ def _entry(file: Path, *_identity: int) -> Entry:
     """Read one log entry; `_identity` (of the file) tells apart what was written in its place."""
     commit: Mapping[str, Any] = {}
     feed: bool | None = None
-    partitions: tuple[str, ...] | None = None
+    shape: Shape | None = None
     gained: int | None = 0
     for action in read_actions(file):
         commit = action.get("commitInfo") or commit
         if metadata := action.get("metaData"):
             feed = str((metadata.get("configuration") or {}).get(FEED, "false")).lower() == "true"
-            partitions = tuple(metadata.get("partitionColumns") or ())
+            shape = Shape.of(metadata.get("partitionColumns") or (), metadata["schemaString"])
         for kind, sign in (("add", 1), ("remove", -1)):
             if (moved := action.get(kind)) and moved.get("dataChange", True):
                 rows = _live_rows(moved)
                 gained = None if gained is None or rows is None else gained + sign * rows
     at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(file.stat().st_mtime * 1000)
-    return Entry(int(at), commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained, partitions)
+    return Entry(int(at), commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained, shape)
 
 
 def _live_rows(file: Mapping[str, Any]) -> int | None:

@@ -421,6 +421,32 @@ statements(
     "ALTER TABLE {t} ADD COLUMN d int; INSERT INTO {t} (k, v) VALUES (1, 5); ALTER TABLE {t} DROP COLUMN d",
     "mapped",
 )
+
+
+@event("a column that views read is renamed", REFUSED + "cannot be resolved", "mapped")
+def _(t: Ground) -> Callable[[], Any]:
+    t.sql("ALTER TABLE {t} RENAME COLUMN v TO w; INSERT INTO {t} (k, w) VALUES (1, 5)")
+    return lambda: t.sql("ALTER TABLE {t} RENAME COLUMN w TO v")
+
+
+@event("a column that views read is dropped", REFUSED + "cannot be resolved", "mapped")
+def _(t: Ground) -> Callable[[], Any]:
+    t.sql("ALTER TABLE {t} DROP COLUMN v")
+    return lambda: t.sql("ALTER TABLE {t} ADD COLUMN v int; UPDATE {t} SET v = k WHERE k < 3")
+
+
+statements(
+    "a column that views read is dropped, and another one takes its name",
+    FULL + "another column took the name of",
+    "ALTER TABLE {t} DROP COLUMN v; ALTER TABLE {t} ADD COLUMN v int; INSERT INTO {t} (k, v) VALUES (1, 5); DELETE FROM {t} WHERE k = 2",
+    "mapped",
+)
+statements(
+    "two columns change their names",
+    FULL + "another column took the name of",
+    "ALTER TABLE {t} RENAME COLUMN v TO w; ALTER TABLE {t} RENAME COLUMN x TO v; ALTER TABLE {t} RENAME COLUMN w TO x; UPDATE {t} SET v = 4 WHERE k = 1",
+    "mapped",
+)
 statements(
     "a column that no view reads becomes wider",
     INCREMENTAL,
