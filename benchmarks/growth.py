@@ -35,8 +35,8 @@ def main() -> None:
     from deltalake import DeltaTable, write_deltalake
 
     import ivm
+    from ivm.housekeeping import Retention
     from ivm.session import get_session
-    from ivm.trace.store import Retention
 
     spark = get_session()
     with tempfile.TemporaryDirectory() as temporary:
@@ -52,15 +52,18 @@ def main() -> None:
         looks: list[dict[str, Any]] = []
         seconds: list[float] = []
         for number in range(1, asked.epochs + 1):
-            if number % 3 == 2:
-                DeltaTable(source).update(updates={"v": "v + 7"}, predicate=f"v = {number % 997}")
-            elif number % 3 == 0:
+            if number % 3 == 0:
                 DeltaTable(source).delete(f"v = {number % 991}")
-            write_deltalake(source, pa.table({"k": [number % 50, 7], "v": [number, 2 * number]}, schema=schema), mode="append")
+            changed = pa.table({"k": [number % 50, 7], "v": [number, 2 * number]}, schema=schema)
+            if number % 3 == 2:
+                merge = DeltaTable(source).merge(changed, "t.k = s.k AND t.v = s.v - 1", source_alias="s", target_alias="t")
+                merge.when_matched_update({"v": "s.v"}).when_not_matched_insert({"k": "s.k", "v": "s.v"}).execute()
+            else:
+                write_deltalake(source, changed, mode="append")
             started = time.perf_counter()
             done = pipe.refresh()
             seconds.append(time.perf_counter() - started)
-            if not done.ok:
+            if not done.ok or any(view.strategy == "full" for view in done.views.values()):
                 raise SystemExit(str(done))
             if number % asked.every == 0:
                 started = time.perf_counter()

@@ -24,6 +24,7 @@ from ivm import parameters
 from ivm.cron import check_schedule
 from ivm.errors import ConfigError
 from ivm.files import os_reason, read_text, read_yaml
+from ivm.housekeeping import BOUNDS, Retention
 from ivm.names import check_name, is_path, table_ref
 from ivm.parameters import LANES, MODES, check_references, is_url, shown
 from ivm.quality.catalog import check_rules
@@ -33,8 +34,6 @@ _SETTING = re.compile(r"\s*--\s*(\w+)\s*:\s*(.*?)\s*\Z")
 _PIPELINE_KEYS = {"name", "root", "lane", "schedule", "retention", "sources", "views"}
 _SOURCE_KEYS = {"path", "table", "primary_key", "foreign_keys", "effective_date"}
 _VIEW_KEYS = {"mode"}
-#: How long what was replaced is kept (see `ivm.trace.store.Retention`); the least value of each.
-_RETENTION_KEYS = {"hours": 0, "epochs": 1, "compact_every": 0}
 _CHECK_KEYS = {"delta", "state"}
 #: What checks are called where they come from no file.
 CHECKS = "checks"
@@ -69,7 +68,7 @@ class PipelineConfig:
     sources: tuple[SourceConfig, ...] = ()
     views: tuple[ViewConfig, ...] = ()
     checks: Mapping[str, Any] = field(default_factory=dict)
-    retention: Mapping[str, int] = field(default_factory=dict)
+    retention: Retention = field(default_factory=Retention)
 
 
 def load_folder(folder: Path) -> PipelineConfig:
@@ -91,8 +90,7 @@ def load_folder(folder: Path) -> PipelineConfig:
         sources = tuple(_source(n, s, folder, file) for n, s in _mapping(data["sources"], file, "sources").items())
         check_references({s.name: (s.primary_key, s.foreign_keys) for s in sources})
         settings = _settings(data.get("views"), file)
-        kept = _known(_mapping(_or_empty(data.get("retention")), file, "retention"), set(_RETENTION_KEYS), file, "retention")
-        retention = {key: parameters.number(value, f"retention.{key}", _RETENTION_KEYS[key]) for key, value in kept.items()}
+        retention = Retention(**_known(_mapping(_or_empty(data.get("retention")), file, "retention"), set(BOUNDS), file, "retention"))
     views = tuple(_view(path, settings.get(path.stem, {})) for path in _view_files(folder / "views"))
     strangers = sorted(set(settings) - {v.name for v in views})
     if strangers:

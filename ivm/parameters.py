@@ -101,10 +101,11 @@ def check_references(keys: Mapping[str, tuple[tuple[str, ...], tuple[tuple[tuple
                 )
 
 
-def number(value: Any, what: str, least: int = 0) -> int:
+def number(value: Any, what: str, least: int = 0, most: int = MAX_NUMBER) -> int:
     """A whole number. Raises ConfigError for another type (also True and False) and for one that is out of range."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_NUMBER:
-        raise ConfigError(f"{what} must be a whole number from {least} on, found {shown(value)}.", "Give such a number.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        to = "on" if most == MAX_NUMBER else f"to {most}"
+        raise ConfigError(f"{what} must be a whole number from {least} {to}, found {shown(value)}.", "Give such a number.")
     return value
 
 

@@ -21,6 +21,7 @@ from ivm.config import check_checks, load_folder
 from ivm.errors import ConfigError, ViewError
 from ivm.explain import Explanation, explain_view
 from ivm.feed.source import Source, inspect
+from ivm.housekeeping import Retention
 from ivm.lake import native
 from ivm.names import check_name, table_ref
 from ivm.parameters import LANES, MODES, shown
@@ -33,7 +34,7 @@ from ivm.refresh.run import Gate, Report, committed_or_raise, step_apply, step_c
 from ivm.refresh.verify import Verification, verify_view
 from ivm.refresh.views import View
 from ivm.session import get_session
-from ivm.trace.store import Layout, Retention
+from ivm.trace.store import Layout
 from ivm.zset.collection import Collection
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Pipeline:
         if checks is not None and not isinstance(checks, Mapping):
             raise ConfigError(f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md.")
         if retention is not None and not isinstance(retention, Retention):
-            raise ConfigError(f"retention must be an ivm.trace.store.Retention, found {shown(retention)}.", "Write Retention(hours=...).")
+            raise ConfigError(f"retention must be an ivm.housekeeping.Retention, found {shown(retention)}.", "Write Retention(hours=...).")
         self.name = name
         self._spark = spark
         folder = Path(parameters.local_folder(root, "root")).absolute()
@@ -84,7 +85,7 @@ class Pipeline:
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:
         """A pipeline from its folder (pipeline.yml, views/*.sql, checks.yml). Raises ConfigError, naming file and key."""
         config = load_folder(Path(parameters.location(folder, "the pipeline's folder")))
-        pipe = cls(config.name, spark, config.root if root is None else root, lane=config.lane, checks=config.checks, retention=Retention(**config.retention))
+        pipe = cls(config.name, spark, config.root if root is None else root, lane=config.lane, checks=config.checks, retention=config.retention)
         for source in config.sources:
             pipe.source(source.name, source.location, source.primary_key, dict(source.foreign_keys), source.effective_date)
         for view in config.views:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ivm.errors import ConcurrentRefreshError, IvmError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
 from ivm.files import writing
+from ivm.housekeeping import Retention
 from ivm.lake import native
 from ivm.lake.types import padded_columns
 from ivm.plan.nodes import Column, Relation
@@ -19,7 +20,7 @@ from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer
 from ivm.sql.padding import padded_names
 from ivm.sql.text import query_tree, relation_tables
-from ivm.trace.store import Layout, Retention
+from ivm.trace.store import Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,29 +27,6 @@ from ivm.lake.log import tagged
 from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 
-
-@dataclass(frozen=True)
-class Retention:
-    """How long what was replaced is kept: files and log of published tables for `hours`, events of the last `epochs` in the log.
-
-    A refresh compacts by itself in every `compact_every`-th epoch; 0 for never (Airflow has a task for it).
-    """
-
-    hours: int = 168
-    epochs: int = 100
-    compact_every: int = 50
-
-    def output(self) -> dict[str, str]:
-        """The configuration of published tables."""
-        kept = f"interval {self.hours} hours"
-        return {
-            "delta.enableChangeDataFeed": "true",
-            "delta.checkpointInterval": "20",
-            "delta.logRetentionDuration": kept,
-            "delta.deletedFileRetentionDuration": kept,
-        }
-
-
 #: Nobody travels back in a trace: its times are columns. A checkpoint every few commits, and no log before it.
 TRACE_CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
 

@@ -17,6 +17,7 @@ from ivm.cli.template import write_template
 from ivm.config import load_folder
 from ivm.cron import check_schedule
 from ivm.errors import ConfigError
+from ivm.housekeeping import Retention
 from ivm.quality.catalog import arguments_of, classes
 
 
@@ -321,9 +322,11 @@ def test_every_schedule_that_is_taken_is_one_to_croniter():
 def test_retention_is_a_setting(folder):
     file = folder / "pipeline.yml"
     file.write_text(file.read_text() + "retention: {hours: 24, compact_every: 0}\n")
-    assert load_folder(folder).retention == {"hours": 24, "compact_every": 0}
+    assert load_folder(folder).retention == Retention(hours=24, compact_every=0)
     for wrong, message in (
-        ("{hours: -1}", "retention.hours must be a whole number from 0 on"),
+        ("{hours: -1}", "retention.hours must be a whole number from 0 to 876000"),
+        ("{hours: 10000000}", "retention.hours must be a whole number from 0 to 876000"),
+        ("{epochs: 0}", "retention.epochs must be a whole number from 1 on"),
         ("{days: 1}", "unknown key 'days' in retention"),
         ("5", "retention must be a mapping"),
     ):
