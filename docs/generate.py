@@ -10,6 +10,11 @@ PLANNED = (
     ("definition_changed", "the view's definition, or the columns it reads, changed", "nothing to mend: it is built anew, and swapped in when it is complete"),
     ("backfill", "a rebuild was asked for", "nothing to mend"),
     (
+        "settings_changed",
+        "the session's time zone, ANSI mode or another setting by which results go isn't that under which the view was built",
+        "refresh from sessions with the same settings",
+    ),
+    (
         "feed_gap",
         "the change feed has a gap (restored, replaced, put back from a copy, switched off, files or log gone, other columns, rows missing; see sources.md)",
         "keep the feed on and the log longer than the time between refreshes",

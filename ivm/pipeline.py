@@ -79,7 +79,8 @@ class Pipeline:
         if os.path.lexists(folder) and not folder.is_dir():
             raise ConfigError(f"The root {folder} is not a folder.", "Give the folder under which state and outputs shall live; it need not exist.")
         layout = Layout(str(folder))
-        self.context = Context(name, layout, EpochLog(layout.epochs, name), lambda: self.spark, lane, retention or Retention(), checks=dict(checks or {}))
+        log, has_session = EpochLog(layout.epochs, name), lambda: self._spark is not None
+        self.context = Context(name, layout, log, lambda: self.spark, has_session, lane, retention or Retention(), checks=dict(checks or {}))
 
     @classmethod
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:

@@ -25,6 +25,7 @@ from ivm.refresh.integrity import base, inspect_tables
 from ivm.refresh.plan import INCREMENTAL, write_plan
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, UnitState, ViewTask, with_epoch, within
 from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, step_check, step_publish, view_reports
+from ivm.refresh.settings import changed, settings
 from ivm.refresh.verify import recompute_sql, source_at
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.statements import accumulate, accumulated, consolidated
@@ -50,6 +51,10 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     where = check_condition(context, view, where)
     integrity = inspect_tables(context, context.log.manifest())
     damaged = next((integrity.damaged[u] for u in compiled.unit_names if u in integrity.damaged), "")
+    state = context.log.manifest().units[view]
+    other = "its definition" if state.definition != compiled.definition else changed(state.settings, settings(context.spark()))
+    if other:
+        raise StateError(f"{view!r} is built by another definition or in another session: {other}.", "Run a refresh first, which rebuilds it.")
     if damaged:
         raise StateError(f"The state of {view!r} is not what the last epoch left: {damaged}.", f"Rebuild the whole view: `ivm repair {view}`.")
     task = ViewTask(INCREMENTAL, "backfill", f"the slice {where} was rebuilt", compiled.definition)

@@ -41,6 +41,8 @@ class Context:
     layout: Layout
     log: EpochLog
     spark: Callable[[], SparkSession]
+    #: Whether there is a session already, or `spark` would start one.
+    has_session: Callable[[], bool] = lambda: True
     lane: str = "auto"
     retention: Retention = field(default_factory=Retention)
     sources: dict[str, Source] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import compute
 from ivm.refresh.plan import ANEW
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, with_epoch, within
+from ivm.refresh.settings import settings
 from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
 from ivm.session import stored_as_read
@@ -74,6 +75,7 @@ class FullBuild:
             before.since if follows and before else self.plan.epoch, self.plan.epoch, None, rows, schema, key, cursors,
             unit is None or unit.arranged,
             with_epoch(before.batches, self.plan.epoch, self.manifest.epoch) if follows and before else ((self.plan.epoch, self.plan.epoch),),
+            settings=settings(self.context.spark()),
         )  # fmt: skip
         rows_out = rows
         if batch is not None:

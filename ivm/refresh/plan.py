@@ -13,6 +13,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.integrity import Integrity, adopt, inspect_tables
 from ivm.refresh.lag import lag_warnings
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
+from ivm.refresh.settings import changed, settings
 from ivm.refresh.views import Compiled
 from ivm.session import own_condition
 
@@ -108,6 +109,10 @@ def _task(
                     moved = True
                 if upstream is not None and upstream.since > cursor.epoch:
                     return task(FULL, "upstream_replaced", f"{relation!r} was replaced as a whole")
+    # A refresh that finds nothing to do starts no Spark to ask.
+    other = changed(state.settings, settings(context.spark())) if moved or context.has_session() else ""
+    if other:
+        return task(FULL, "settings_changed", f"the session's settings changed: {other}")
     if not moved:
         return task(UNCHANGED, "unchanged", "nothing that the view reads has changed")
     if not program.incremental:

@@ -62,6 +62,8 @@ class UnitState:
     batches: Ranges = ()
     #: Its tables as they were left: "table", "output", "accumulators", as far as they are there.
     heads: dict[str, Head] = field(default_factory=dict)
+    #: The session's settings under which it was built (see `settings`). Empty (a state of an older ivm): not known.
+    settings: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import compute
 from ivm.refresh.records import Cursor, Manifest
 from ivm.refresh.run import committed_or_raise
+from ivm.refresh.settings import changed, settings
 from ivm.rewrite.statements import consolidated
 from ivm.rewrite.timed import companion_name
 from ivm.sql.blocks import sql_of
@@ -43,6 +44,8 @@ class Verification:
     unexpected: int
     sample_missing: tuple[dict[str, Any], ...] = ()
     sample_unexpected: tuple[dict[str, Any], ...] = ()
+    #: What is other in this session than in the one that built the view.
+    settings: str = ""
 
     def __bool__(self) -> bool:
         return self.equal
@@ -50,7 +53,9 @@ class Verification:
     def __str__(self) -> str:
         if self.equal:
             return f"{self.view}: equal to a full recompute ({self.rows:,} rows)"
-        return f"{self.view}: DIFFERS, {self.missing:,} rows missing, e.g. {list(self.sample_missing)}, {self.unexpected:,} unexpected, e.g. {list(self.sample_unexpected)}"
+        why = f" (of the session that built it {self.settings}: the next refresh that finds changes builds it anew)" if self.settings else ""
+        rows = f"{self.missing:,} rows missing, e.g. {list(self.sample_missing)}, {self.unexpected:,} unexpected, e.g. {list(self.sample_unexpected)}"
+        return f"{self.view}: DIFFERS, {rows}{why}"
 
 
 #: Differing rows that are counted and sampled; more are not collected.
@@ -88,6 +93,7 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
         -sum(w for w in weights if w < 0),
         tuple(missing[:3]),
         tuple(unexpected[:3]),
+        changed(state.settings, settings(context.spark())),
     )
 
 

@@ -42,7 +42,7 @@ class DuckSession:
         self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         self.lock = threading.RLock()
         self._names = itertools.count()
-        self.conf = SimpleNamespace(get=lambda key, default=None: default, set=lambda key, value: None, unset=lambda key: None)
+        self.conf = SimpleNamespace(get=lambda key, default=None: default, set=lambda key, value: None, unset=lambda key: None, getAll={})
         self.catalog = SimpleNamespace(dropTempView=self._drop)
 
     def sql(self, text: str) -> Frame:

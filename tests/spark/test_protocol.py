@@ -426,3 +426,19 @@ def test_a_full_refresh_ripples_no_further_than_what_changed(lake, spark):
     assert report.views["numbered"].rows_out == 2
     assert report.views["over"].strategy == "incremental"
     assert pipe.verify("over")
+
+
+def test_a_view_follows_the_time_zone_of_its_session(lake, spark):
+    lake.table("t", "id int, at timestamp", rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, TIMESTAMP'2026-03-01 23:30:00Z'), (2, TIMESTAMP'2026-03-01 12:00:00Z')")
+    pipe = lake.pipeline({"days": "SELECT CAST(at AS date) AS day, count(*) AS n FROM t GROUP BY CAST(at AS date)"})
+    lake.compare(pipe, "build")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        assert "was UTC and is Europe/Berlin" in str(pipe.verify("days"))
+        spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (3, TIMESTAMP'2026-03-02 12:00:00Z')")
+        report = pipe.refresh()
+        assert report.views["days"].reason == "the session's settings changed: spark.sql.session.timeZone was UTC and is Europe/Berlin"
+        lake.compare(pipe, "in another time zone")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -1,0 +1,56 @@
+"""The session's settings by which the results of a view's SQL go: rows that were stored under others can't be carried on.
+
+    settings(spark) = {"spark.sql.session.timeZone": "UTC", and what else differs from Spark's defaults}
+
+A unit keeps those under which it was built. Settings that only change how fast a statement runs are none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIME_ZONE = "spark.sql.session.timeZone"
+#: With Spark's defaults, in lower case.
+_DEFAULTS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.relationPrecedence": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.charAsVarchar": "false",
+    "spark.sql.columnNameOfCorruptRecord": "_corrupt_record",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.groupByAliases": "true",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.mapKeyDedupPolicy": "exception",
+    "spark.sql.orderByOrdinal": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.readSideCharPadding": "true",
+    "spark.sql.timestampType": "timestamp_ltz",
+    # Set, and set back, by the compiler.
+    "spark.sql.legacy.ctePrecedencePolicy": "corrected",
+}
+_LEGACY = "spark.sql.legacy."
+
+
+def settings(spark: SparkSession) -> dict[str, str]:
+    """The time zone, and each other setting that results go by where it isn't Spark's default."""
+    everything = spark.conf.getAll
+    watched = {k: v for k, v in everything.items() if k in _DEFAULTS or k.startswith(_LEGACY)}
+    changed = {k: v for k, v in watched.items() if v.lower() != _DEFAULTS.get(k, "false")}
+    return {TIME_ZONE: str(spark.conf.get(TIME_ZONE, "UTC")), **dict(sorted(changed.items()))}
+
+
+def changed(built: dict[str, str], now: dict[str, str]) -> str:
+    """What is other than when something was built, in words; empty where nothing is, or where it isn't known (state of an older ivm).
+
+    >>> changed({TIME_ZONE: "UTC"}, {TIME_ZONE: "Europe/Berlin"})
+    'spark.sql.session.timeZone was UTC and is Europe/Berlin'
+    >>> changed({}, {TIME_ZONE: "UTC"}), changed({TIME_ZONE: "UTC"}, {TIME_ZONE: "UTC"})
+    ('', '')
+    """
+    keys = sorted({k for k in {**built, **now} if built.get(k) != now.get(k)}) if built else []
+    return ", ".join(f"{k} was {built.get(k, 'the default')} and is {now.get(k, 'the default')}" for k in keys)

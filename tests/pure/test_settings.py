@@ -1,0 +1,50 @@
+"""A view is never carried on in a session whose settings give other results than those it was built with. DuckDB stands in Spark's place."""
+
+from __future__ import annotations
+
+import pytest
+
+from ivm.errors import StateError
+from ivm.refresh.settings import TIME_ZONE, settings
+from ivm.testing.recovery import differences
+from tests.pure.duck_session import WRITES, DuckSession
+from tests.scenes import VIEWS, change, saved
+
+
+@pytest.fixture
+def lake(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    return saved(DuckSession(), tmp_path, "backfill", WRITES)
+
+
+def test_what_matters_is_told_from_what_does_not():
+    spark = DuckSession()
+    spark.conf.getAll = {
+        "spark.sql.shuffle.partitions": "7",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.caseSensitive": "FALSE",
+        "spark.sql.legacy.timeParserPolicy": "LEGACY",
+        "spark.sql.legacy.sizeOfNull": "false",
+        "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
+    }
+    assert settings(spark) == {TIME_ZONE: "UTC", "spark.sql.ansi.enabled": "false", "spark.sql.legacy.timeParserPolicy": "LEGACY"}
+
+
+@pytest.mark.slow
+def test_views_are_rebuilt_in_a_session_with_other_settings(lake):
+    lake.spark.conf.getAll = {"spark.sql.ansi.enabled": "false"}
+    with pytest.raises(StateError, match=r"ansi.enabled was the default and is false"):
+        lake.pipeline(lake.folder).backfill("totals", "cust = 1")
+    change(lake)
+    report = lake.pipeline(lake.folder).refresh()
+    assert {v.strategy for v in report.views.values()} == {"full"}
+    assert "spark.sql.ansi.enabled was the default and is false" in report.views["totals"].reason
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+    assert {v.strategy for v in lake.pipeline(lake.folder).refresh().views.values()} == {"unchanged"}
+
+
+@pytest.mark.slow
+def test_a_slice_is_not_rebuilt_by_another_definition(lake):
+    lake.views = {**VIEWS, "totals": "SELECT cust, sum(amount) + 1 AS s, count(*) AS n FROM orders GROUP BY cust"}
+    with pytest.raises(StateError, match="another definition"):
+        lake.pipeline(lake.folder).backfill("totals", "cust = 1")
