@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ivm.errors import ConfigError, ViewError
 from ivm.names import ident
 from ivm.plan.nodes import Column
+from ivm.sql.analyzer import Function
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -272,9 +273,29 @@ class SparkAnalyzer:
         plan = plans.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
         return re.search(rf"cast\({re.escape(text)} as (date|time)|(date|timestamp\w*)\({re.escape(text)}[,)]", plan) is not None or not plan
 
+    def _own(self) -> dict[str, str]:
+        """The user's own functions: the last part of each name, in lower case, to the whole name."""
+        names = [str(r[0]) for r in self.spark.sql("SHOW USER FUNCTIONS").collect()]
+        return {n.rpartition(".")[2].lower(): n for n in names}
+
+    def functions(self, names: Collection[str]) -> tuple[Function, ...]:
+        own, found, todo = self._own(), dict[str, Function](), list(names)
+        while todo:
+            name = todo.pop()
+            if name in own and name not in found:
+                found[name] = self._function(name, own[name])
+                todo += re.findall(r"\w+", found[name].body.lower())
+        return tuple(found[n] for n in sorted(found))
+
+    def _function(self, name: str, whole: str) -> Function:
+        told = "\n".join(str(r[0]) for r in self.spark.sql(f"DESCRIBE FUNCTION EXTENDED {whole}").collect())
+        head, _, body = told.partition("\nBody:")
+        kept = re.findall(r"(?m)^(?:Input|Returns):.*$|^.*spark\.sql\.(?:ansi\.enabled|session\.timeZone)=.*$", head) if body else []
+        return Function(name, " ".join(" ".join(kept).split()), body.strip())
+
     def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
-        own = {str(r[0]).lower() for r in self.spark.sql("SHOW USER FUNCTIONS").collect()}
-        return frozenset(name for name in own & calls.keys() if self._aggregates(name, calls[name]))
+        own = self._own()
+        return frozenset(name for name in own.keys() & calls.keys() if self._aggregates(name, calls[name]))
 
     def _aggregates(self, name: str, arguments: int) -> bool:
         """Beside a bare column Spark asks for a GROUP BY where a function aggregates."""

@@ -80,7 +80,7 @@ class Shape:
             return "the partitioning changed"
         other = [name for name, stored in later.stored.items() if self.stored.get(name, stored) != stored]
         # Of such a column the feed gives NULL for the rows of older files, whatever these hold.
-        return f"another column took the name of {other[0]!r}" if other else ""
+        return f"another column took the name of {other[0].lstrip('.')!r}" if other else ""
 
 
 @dataclass(frozen=True)

@@ -377,6 +377,8 @@ class Program:
     deterministic: bool = True
     #: Where Spark may choose among several results, the rules by which we choose one.
     rules: tuple[str, ...] = ()
+    #: The user's own functions that it calls, and how each is defined: (name, definition).
+    functions: tuple[tuple[str, str], ...] = ()
 
     @property
     def incremental(self) -> bool:

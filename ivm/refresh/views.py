@@ -24,6 +24,7 @@ from ivm.rewrite.arranged import with_streams
 from ivm.rewrite.least import with_least
 from ivm.rewrite.timed import with_companion
 from ivm.sql.analyzer import Analyzer
+from ivm.sql.functions import definitions
 from ivm.sql.parse import parse_view
 from ivm.sql.rules import BEYOND_SPARK
 from ivm.sql.support import refusal
@@ -154,6 +155,8 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
     kept = cache / f"{view.name}-{definition}-{compiler_fingerprint()}.json"
     program = _kept(kept)
+    if program is not None and program.functions and program.functions != definitions(analyzer().functions([n for n, _ in program.functions])):
+        program = None
     if program is None:
         try:
             program = with_companion(with_streams(with_least(parse_view(view.name.lower(), view.sql, relations, analyzer()))), relations)
@@ -164,6 +167,8 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
         # What Spark pads differently now was stored by another definition.
         declared = "".join(f"{n}.{c.name} {c.type}" for n, r in sorted(read.items()) for c in r.padded)
         definition = hashlib.sha256((program_json(program) + declared).encode()).hexdigest()[:16]
+    elif program.functions:
+        definition = hashlib.sha256(f"{definition}/{program.functions}".encode()).hexdigest()[:16]
     if view.mode == "incremental" and not program.incremental:
         reasons = "; ".join(f"{r.reason} [{r.code}]" for r in program.refusals)
         raise RefusedError(

@@ -6,10 +6,20 @@ No statement given to an analyzer reads a table: leaves are typed NULL rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ivm.plan.nodes import Column
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the user's own; `body` is what a SQL function returns, "" of one in another language, which nobody can look into."""
+
+    name: str
+    signature: str
+    body: str
 
 
 class Analyzer(Protocol):
@@ -21,6 +31,9 @@ class Analyzer(Protocol):
 
     def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
         """Which of these functions (name in lower case, number of arguments) are user-defined aggregates."""
+
+    def functions(self, names: Collection[str]) -> tuple[Function, ...]:
+        """Which of these names (in lower case) are functions of the user's own, and those that their bodies call, by name."""
 
     def chance(self, sql: str) -> str | None:
         """None if the engine calls every expression of a query deterministic, else its complaint. What is constant within one statement counts as such."""

@@ -16,6 +16,7 @@ from ivm.sql.analyzer import Analyzer
 from ivm.sql.compiler import Compiler
 from ivm.sql.dialect import AGGREGATES, IvmSpark, function_name
 from ivm.sql.expand import with_function_columns, with_generated_names, with_struct_fields, with_time_windows
+from ivm.sql.functions import definitions, own_functions, volatile_function
 from ivm.sql.mutual import merged
 from ivm.sql.padding import compares_padded
 from ivm.sql.recursion import has_set_recursion, union_all
@@ -55,9 +56,11 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
         """The view refreshed in full by Spark, if Spark can run it."""
         if beyond:
             raise ViewError(f"{beyond}, and {why.reason}.", why.mend)
-        return Program(view, columns, reads, refusals=(why,), deterministic=why.code != "nondeterministic")
+        return Program(view, columns, reads, refusals=(why,), deterministic=why.code != "nondeterministic", functions=functions)
 
-    chance = volatile(tree, relations) or _chance(sql, nulls, analyzer)
+    called = own_functions(tree, analyzer)
+    functions = definitions(called)
+    chance = volatile(tree, relations) or volatile_function(called) or _chance(sql, nulls, analyzer)
     if chance:
         return refused(refusal("nondeterministic", chance))
     padded = {c.name: c.type for name in reads for c in relations[name].padded}
@@ -86,7 +89,8 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
         return refused(refusal("defect", f"{type(error).__name__}: {first_line(error)}"))
     if variants := _variants(units, relations):
         return refused(refusal("variant", ", ".join(variants)))
-    return Program(view, columns, reads, units=units, rules=tuple(sorted(compiler.units.rules | ({beyond} if beyond else set()))))
+    rules = tuple(sorted(compiler.units.rules | ({beyond} if beyond else set())))
+    return Program(view, columns, reads, units=units, rules=rules, functions=functions)
 
 
 def _check_storable(columns: tuple[Column, ...]) -> None:

@@ -38,6 +38,9 @@ class DuckAnalyzer:
     def as_time(self, sql, text):
         return False
 
+    def functions(self, names):
+        return ()
+
     def aggregates(self, calls):
         return frozenset()
 

@@ -138,3 +138,41 @@ def test_a_defect_inside_spark_is_an_error_of_the_view(spark):
     relations = {"t": Relation("t", "source", (Column("s", "string"),))}
     with pytest.raises(ViewError, match=r"Spark (fails on|refuses) this SQL"):
         parse_view("v", "SELECT from_json(s, 'a int', map('timestampFormat', s)) AS x FROM t", relations, SparkAnalyzer(spark))
+
+
+def test_a_sql_function_is_part_of_the_views_that_call_it(lake, spark):
+    """Another body is another definition, also that of a function which the function calls, and of one in a table function."""
+    lake.table("t", "k int, v int", rows=4)
+
+    def define(step: int) -> None:
+        spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION ivm_inner(x INT) RETURNS INT RETURN x + {step}")
+        spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION ivm_outer(x INT) RETURNS INT RETURN ivm_inner(x) * 2")
+        spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION ivm_rows(x INT) RETURNS TABLE(y INT) RETURN SELECT x + {step} AS y")
+
+    define(1)
+    views = {
+        "outer": "SELECT k, ivm_outer(v) AS w FROM t",
+        "summed": "SELECT k, sum(ivm_outer(v)) AS s FROM t GROUP BY k",
+        "full": "SELECT DISTINCT k, y FROM t, LATERAL ivm_rows(v)",
+        "plain": "SELECT k FROM t",
+    }
+    pipe = lake.pipeline(views)
+    assert lake.differences(pipe) == {}
+    lake.insert("t", 2)
+    assert lake.differences(pipe) == {}
+    assert pipe.refresh().views["summed"].strategy == "unchanged"
+    define(2)
+    report = pipe.refresh()
+    assert {n: v.strategy for n, v in report.views.items()} == {"outer": "full", "summed": "full", "full": "full", "plain": "unchanged"}
+    assert lake.differences(pipe) == {}
+
+
+@pytest.mark.parametrize("body", ["(SELECT max(k) FROM ivm_elsewhere)", "year(current_date())", "ivm_of_chance(x)"])
+def test_a_sql_function_that_changes_by_itself_is_refreshed_in_full(spark, body):
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW ivm_elsewhere AS SELECT 1 AS k")
+    spark.udf.register("ivm_of_chance", udf(lambda x: x, "int").asNondeterministic())
+    spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION ivm_hidden(x INT) RETURNS INT RETURN {body}")
+    relations = {"t": Relation("t", "source", (Column("k", "int"),))}
+    program = parse_view("v", "SELECT k, ivm_hidden(k) AS h FROM t", relations, SparkAnalyzer(spark))
+    assert [r.code for r in program.refusals] == ["nondeterministic"]
+    assert not program.deterministic

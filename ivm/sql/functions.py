@@ -1,0 +1,53 @@
+"""The user's own functions: how they are defined is part of a view's definition, and what they read or ask for is the view's (pure).
+
+Spark inlines SQL functions when it analyses a statement; nothing tells the view's text that another body was given to one.
+Of a function in another language (Python, Java) only its name is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ivm.sql.analyzer import Analyzer, Function
+from ivm.sql.dialect import AGGREGATES, IvmSpark
+from ivm.sql.volatile import volatile
+
+
+def own_functions(tree: exp.Expression, analyzer: Analyzer) -> tuple[Function, ...]:
+    """The user's own functions that a statement calls, and those that they call."""
+    names = {f.name.lower() for f in tree.find_all(exp.Anonymous)} - AGGREGATES
+    return analyzer.functions(sorted(names)) if names else ()
+
+
+def definitions(functions: Iterable[Function]) -> tuple[tuple[str, str], ...]:
+    """What a program keeps of them: each name with all by which its results go."""
+    return tuple((f.name, f"{f.signature} {f.body}".strip()) for f in functions)
+
+
+def volatile_function(functions: Iterable[Function]) -> str | None:
+    """Which of these functions gives other answers by itself, in words; None if none is known to.
+
+    >>> volatile_function([Function("since", "", "datediff(current_date(), d)")])
+    'since(), with its current_date(),'
+    >>> volatile_function([Function("n", "", "(SELECT count(*) FROM t)")])
+    'n(), which reads tables of its own,'
+    >>> volatile_function([Function("plus", "", "x + 1"), Function("py", "", "")])
+    """
+    for function in functions:
+        if not function.body:
+            continue
+        body = function.body if function.body.upper().startswith(("SELECT", "WITH", "(SELECT", "(WITH", "FROM")) else f"SELECT {function.body}"
+        try:
+            tree = sqlglot.parse_one(body, read=IvmSpark)
+        except SqlglotError:
+            return f"{function.name}(), whose body can't be parsed,"
+        ctes = {c.alias.lower() for c in tree.find_all(exp.CTE)}
+        if any(t.name.lower() not in ctes and not isinstance(t.this, exp.Func) for t in tree.find_all(exp.Table)):
+            return f"{function.name}(), which reads tables of its own,"
+        if why := volatile(tree, {}):
+            return f"{function.name}(), with its {why},"
+    return None
