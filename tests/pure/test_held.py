@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from ivm.errors import StateError
 from ivm.testing.recovery import Scene, differences
 from tests.pure.duck_session import WRITES, DuckSession
 from tests.scenes import CUSTOMERS, FIRST, ORDERS, path
@@ -70,4 +71,52 @@ def test_compaction_keeps_a_batch_that_a_held_reader_has_yet_to_read(lake):
     add(lake, "orders", (20, 1, 1))
     assert refreshed(lake, "sizes") == {"sizes"}
     pipeline(lake).compact(keep_epochs=0)
+    assert right_in_the_end(lake)
+
+
+def test_what_is_released_has_read_the_others_as_they_were_then(lake):
+    add(lake, "orders", (20, 1, 1))
+    add(lake, "customers", (2, "beta", "west"))
+    assert refreshed(lake, "both") == {"both"}
+    add(lake, "customers", (1, "alias", "west"), (2, "beta", "south"))
+    assert refreshed(lake, views=["names"]) == set()
+    assert pipeline(lake).release("both").ok
+    assert right_in_the_end(lake)
+
+
+def test_a_release_takes_along_what_waits_for_nothing_else(lake):
+    add(lake, "orders", (20, 1, 1))
+    add(lake, "customers", (2, "beta", "west"))
+    assert refreshed(lake, "totals", "names") == {"totals", "names", "both", "sizes"}
+    assert set(pipeline(lake).release("totals").views) == {"totals", "sizes"}
+    assert set(pipeline(lake).release("names").views) == {"names", "both"}
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+    assert right_in_the_end(lake)
+
+
+def test_a_discard_takes_along_all_that_reads_it(lake):
+    add(lake, "orders", (20, 1, 1))
+    add(lake, "customers", (2, "beta", "west"))
+    assert refreshed(lake, "totals", "names", "both") == {"totals", "names", "both", "sizes"}
+    assert "both" in pipeline(lake).discard("names").note
+    assert pipeline(lake).release("totals").ok
+    assert right_in_the_end(lake)
+
+
+def test_no_view_is_released_before_what_it_reads(lake):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "totals", "both") == {"totals", "both", "sizes"}
+    with pytest.raises(StateError, match="builds on a batch of 'totals' that was not published"):
+        pipeline(lake).release("both")
+    assert set(pipeline(lake).release("totals").views) == {"totals", "sizes"}
+    assert pipeline(lake).release("both").ok
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
+def test_no_view_is_released_over_what_was_planned_anew(lake):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "totals") == {"totals", "both", "sizes"}
+    assert refreshed(lake, views=["totals"]) == set()
+    with pytest.raises(StateError, match="builds on a batch of 'totals' that was not published"):
+        pipeline(lake).release("both")
     assert right_in_the_end(lake)
