@@ -15,7 +15,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -61,6 +61,11 @@ def _readable(function: F) -> F:
             raise StateError(f"The epoch log at {self.path} can't be read ({first}).", "Run `ivm repair`, which says what it would do first.") from error
 
     return guarded  # type: ignore[return-value]
+
+
+def _listed(manifest: Manifest) -> Manifest:
+    """The manifest, each unit of it with its batches: an older ivm listed none, and left none in a trace that didn't count."""
+    return replace(manifest, units={n: s if s.batches else replace(s, batches=((0, manifest.epoch),)) for n, s in manifest.units.items()})
 
 
 class EpochLog:
@@ -154,7 +159,7 @@ class EpochLog:
         if committed:
             text = committed[-1].detail
             if text not in self._manifests:
-                self._manifests = {text: from_json(Manifest, text)}
+                self._manifests = {text: _listed(from_json(Manifest, text))}
             return self._manifests[text]
         if epoch is None:
             return Manifest()

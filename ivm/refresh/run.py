@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -108,10 +108,10 @@ def abandon(context: Context, plan: EpochPlan) -> None:
     context.log.record(plan.epoch, "abandoned")
 
 
-def drop_held(context: Context, plan: EpochPlan) -> None:
-    """Drop the batches that were held back of views that the epoch plans anew."""
-    for view, held in context.log.manifest().held.items():
-        if view in plan.tasks and held.epoch != plan.epoch:
+def drop_held(context: Context, plan: EpochPlan, before: Mapping[str, Held]) -> None:
+    """Drop the batches that were held back before of views that the epoch planned anew, and so are held no more."""
+    for view, held in before.items():
+        if view in plan.tasks and plan.tasks[view].code != "released":
             drop_batches(context, held.epoch, [view])
 
 
@@ -130,7 +130,6 @@ def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
     if context.log.has(plan.epoch, "checked"):
         return context.log.outcomes(plan.epoch)
     _compiled(context)
-    drop_held(context, plan)
     return Apply(context, plan).run()
 
 
@@ -159,8 +158,11 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
 
 @step
 def step_publish(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> Manifest:
-    """Merge the batches into the outputs and commit the epoch."""
-    return publish_epoch(context, plan, outcomes)
+    """Merge the batches into the outputs and commit the epoch; then drop the batches that it came in place of."""
+    held = context.log.manifest().held
+    manifest = publish_epoch(context, plan, outcomes)
+    drop_held(context, plan, held)
+    return manifest
 
 
 def step_compact(context: Context) -> None:

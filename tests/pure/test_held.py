@@ -5,11 +5,14 @@ DuckDB stands in Spark's place, and a gate that fails the views it is told to.
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
+
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from ivm.errors import StateError
+from ivm.testing.faults import Killed
 from ivm.testing.recovery import Scene, differences
 from tests.pure.duck_session import WRITES, DuckSession
 from tests.scenes import CUSTOMERS, FIRST, ORDERS, path
@@ -120,3 +123,45 @@ def test_no_view_is_released_over_what_was_planned_anew(lake):
     with pytest.raises(StateError, match="builds on a batch of 'totals' that was not published"):
         pipeline(lake).release("both")
     assert right_in_the_end(lake)
+
+
+def test_an_epoch_that_is_abandoned_takes_nothing_of_what_is_held(lake, monkeypatch):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "totals") == {"totals", "both", "sizes"}
+    with dying(monkeypatch, "ivm.refresh.apply.Apply.run"):
+        pipeline(lake).refresh()
+    lake.views = {**lake.views, "names": VIEWS["names"].replace("count(*)", "count(name)")}
+    assert refreshed(lake, views=["names"]) == set()  # the epoch that was open is abandoned
+    assert pipeline(lake).release("totals").ok
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
+def test_a_discard_that_dies_leaves_what_is_held_or_nothing(lake, monkeypatch):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "totals") == {"totals", "both", "sizes"}
+    with dying(monkeypatch, "ivm.refresh.epochs.EpochLog.record"):
+        pipeline(lake).discard("totals")
+    assert pipeline(lake).release("totals").ok
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
+@contextmanager
+def dying(monkeypatch, where):
+    """The process ends where it calls this."""
+
+    def killed(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(where, killed)
+        yield
+        pytest.fail(f"{where} was not called")
+
+
+def test_a_new_reader_of_a_view_that_was_compacted_is_built_once(lake):
+    add(lake, "customers", (9, "iota", "north"))
+    assert refreshed(lake) == set()
+    pipeline(lake).compact(keep_epochs=0)
+    lake.views = {**lake.views, "spread": "SELECT customers, count(*) AS n FROM sizes GROUP BY customers"}
+    assert refreshed(lake) == set()
+    assert pipeline(lake).plan() is None
