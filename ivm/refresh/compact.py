@@ -138,13 +138,13 @@ def _commit(context: Context, manifest: Manifest, changed: dict[str, UnitState],
 
 
 def _frontier(context: Context, manifest: Manifest, unit: str, keep_epochs: int) -> int:
-    """The newest epoch that all readers downstream have passed, and at least `keep_epochs` back.
+    """The newest epoch that all readers downstream have passed, at least `keep_epochs` back, and none that the unit itself has not reached.
 
     A view that isn't declared any more holds nothing back: should it return, it is built anew, since it stands before `since`.
     """
     declared = {n for c in context.compiled.values() for n in c.unit_names} | set(context.views)
     readers = [s.cursors[unit].epoch for n, s in manifest.units.items() if unit in s.cursors and (n in declared or n.split("__")[0] in context.broken)]
-    return max(0, min([manifest.epoch - keep_epochs, *readers]))
+    return max(0, min([manifest.epoch - keep_epochs, manifest.units[unit].epoch, *readers]))
 
 
 def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence[int]) -> Compaction:
