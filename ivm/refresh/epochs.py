@@ -25,7 +25,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import IvmError, StateError
 from ivm.lake import native
-from ivm.lake.log import tagged
+from ivm.lake.log import fingerprint, tagged
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 
 _log = logging.getLogger(__name__)
@@ -76,6 +76,8 @@ class EpochLog:
         self.pipeline = pipeline
         self._delta: DeltaTable | None = None
         self._identity = ""
+        #: The fingerprint of the newest commit that was read.
+        self._seen = ""
         self._lock = threading.RLock()
         self._files: frozenset[str] = frozenset()
         self._events: list[Event] = []
@@ -115,10 +117,16 @@ class EpochLog:
     def events(self) -> list[Event]:
         """All events in order of epoch and time; of a log that has grown only the new files are read."""
         with self._lock:
-            return self._read() if self.exists() else []
+            if not self.exists():
+                self.forget_all()
+                return []
+            return self._read()
 
     def _read(self) -> list[Event]:
+        if self._delta is not None and fingerprint(self.path, self._delta.version()) != self._seen:
+            self.forget_all()  # somebody removed it, or `ivm repair` began it anew
         self._delta = self._newest()
+        self._seen = fingerprint(self.path, self._delta.version())
         files = frozenset(self._delta.file_uris())
         if files != self._files:
             grown = self._files < files and native.is_local(self.path)
