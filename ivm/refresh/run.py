@@ -126,10 +126,14 @@ def drop_batches(context: Context, epoch: int, views: Collection[str]) -> None:
 
 @step
 def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
-    """Compute the epoch's batches. Where it was checked already, only tell what was computed."""
+    """Compute the epoch's batches. Where it was checked already, only tell what was computed.
+
+    Raises StateError where another process planned it, and a view or a source's history is another one since.
+    """
     if context.log.has(plan.epoch, "checked"):
         return context.log.outcomes(plan.epoch)
-    _compiled(context)
+    if not context.compiled and not _still_valid(context, plan):
+        raise StateError(f"Views or sources are no longer as epoch {plan.epoch} was planned for.", "Begin again with the plan: it abandons that epoch.")
     return Apply(context, plan).run()
 
 
@@ -144,14 +148,10 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
     if context.log.has(plan.epoch, "checked"):
         return held_back(context, plan.epoch)
     _compiled(context)
-    failures = {view.lower(): texts for view, texts in gate(context, plan, outcomes).items() if texts}
-    held: dict[str, Held] = {}
-    for view, compiled in context.compiled.items():
-        upstream = next((r for r in compiled.program.relations if r in held), "")
-        if view in failures:
-            held[view] = Held(plan.epoch, "; ".join(failures[view]))
-        elif upstream and any(o.view == view for o in outcomes.values()):
-            held[view] = Held(plan.epoch, f"{context.views[upstream].name} is held back, which it reads", upstream)
+    # By what was read, not by what can be compiled now: a source may be gone meanwhile.
+    held = {view.lower(): Held(plan.epoch, "; ".join(texts)) for view, texts in gate(context, plan, outcomes).items() if texts}
+    while waiting := {o.view: r for o in outcomes.values() if o.state is not None and o.view not in held for r in o.state.cursors if r in held}:
+        held |= {v: Held(plan.epoch, f"{context.views[r].name} is held back, which it reads", r) for v, r in waiting.items()}
     context.log.record(plan.epoch, "checked", detail=json.dumps({"held": {v: asdict(h) for v, h in held.items()}}))
     return held
 
