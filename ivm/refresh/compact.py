@@ -56,7 +56,7 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     units = {u.name: u for c in context.compiled.values() for u in c.program.units}
     done, rewritten = [], set()
     damaged = inspect_tables(context, manifest).damaged
-    held = tuple(h.epoch for h in manifest.held.values())
+    waiting = _waiting(context, manifest)
     frontiers = {name: _frontier(context, manifest, name, keep_epochs) for name in manifest.units}
     changed = {n: replace(s, since=frontiers[n]) for n, s in manifest.units.items() if frontiers[n] > s.since and not _by_day(s)}
     if changed:
@@ -72,9 +72,9 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
             done += [_files(p, owner, context.retention.hours) for p in _companion(context, name, state) if native.exists(p)]
         else:
             if unit is not None and unit.reduce is not None and unit.reduce.linear:
-                done.append(_accumulators(context, unit, state, held))
+                done.append(_accumulators(context, unit, state, waiting.get(name, ())))
             if native.exists(trace):
-                done.append(_output_trace(trace, frontiers[name], state, held, owner))
+                done.append(_output_trace(trace, frontiers[name], state, waiting.get(name, ()), owner))
             rewritten |= {name} if unit is not None or name in context.compiled else set()
             if state.arranged and native.exists(table := context.layout.table(name, state.public)):
                 done.append(_files(table, owner, context.retention.hours))
@@ -86,10 +86,21 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
             before = _shape(native.table(path))
             compacted(context, asked, followed(context, asked.relation, snapshots, manifest.sources, manifest.units))
             done.append(Compaction(path, *_pairs(before, _shape(native.table(path)))))
-    left = {n: replace(s, batches=_but(manifest.epoch, held)) if len(s.batches) > 1 and n in rewritten else s for n, s in manifest.units.items()}
+    listed = {n: _but(manifest.epoch, waiting.get(n, ())) for n, s in manifest.units.items() if len(s.batches) > 1 and n in rewritten}
+    left = {n: replace(s, batches=listed.get(n, s.batches)) for n, s in manifest.units.items()}
     _commit(context, manifest, {n: _as_it_is(context, n, s) for n, s in left.items() if n not in damaged}, compacted=True)
-    context.log.forget(max(context.retention.epochs, keep_epochs), held, context.layout.archive)
+    context.log.forget(max(context.retention.epochs, keep_epochs), [h.epoch for h in manifest.held.values()], context.layout.archive)
     return done
+
+
+def _waiting(context: Context, manifest: Manifest) -> dict[str, tuple[int, ...]]:
+    """By unit, the epochs of its batches that are held back; other units' batches of these epochs count as any."""
+    found: dict[str, tuple[int, ...]] = {}
+    for view, held in manifest.held.items():
+        for outcome in context.log.outcomes(held.epoch).values():
+            if outcome.view == view:
+                found[outcome.unit] = (outcome.stamp or held.epoch,)
+    return found
 
 
 def _as_it_is(context: Context, unit: str, state: UnitState) -> UnitState:
@@ -127,13 +138,13 @@ def _commit(context: Context, manifest: Manifest, changed: dict[str, UnitState],
 
 
 def _frontier(context: Context, manifest: Manifest, unit: str, keep_epochs: int) -> int:
-    """The newest epoch that all readers downstream have passed, and at least `keep_epochs` back.
+    """The newest epoch that all readers downstream have passed, at least `keep_epochs` back, and none that the unit itself has not reached.
 
     A view that isn't declared any more holds nothing back: should it return, it is built anew, since it stands before `since`.
     """
     declared = {n for c in context.compiled.values() for n in c.unit_names} | set(context.views)
     readers = [s.cursors[unit].epoch for n, s in manifest.units.items() if unit in s.cursors and (n in declared or n.split("__")[0] in context.broken)]
-    return max(0, min([manifest.epoch - keep_epochs, *readers]))
+    return max(0, min([manifest.epoch - keep_epochs, manifest.units[unit].epoch, *readers]))
 
 
 def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence[int]) -> Compaction:

@@ -15,7 +15,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import IvmError, StateError
 from ivm.lake import native
-from ivm.lake.log import tagged
+from ivm.lake.log import fingerprint, tagged
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 
 _log = logging.getLogger(__name__)
@@ -63,6 +63,11 @@ def _readable(function: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
+def _listed(manifest: Manifest) -> Manifest:
+    """The manifest, each unit of it with its batches: an older ivm listed none, and left none in a trace that didn't count."""
+    return replace(manifest, units={n: s if s.batches else replace(s, batches=((0, manifest.epoch),)) for n, s in manifest.units.items()})
+
+
 class EpochLog:
     """Read and append events. Raises StateError where the root belongs to another pipeline, or the log can't be read."""
 
@@ -71,6 +76,8 @@ class EpochLog:
         self.pipeline = pipeline
         self._delta: DeltaTable | None = None
         self._identity = ""
+        #: The fingerprint of the newest commit that was read.
+        self._seen = ""
         self._lock = threading.RLock()
         self._files: frozenset[str] = frozenset()
         self._events: list[Event] = []
@@ -110,10 +117,16 @@ class EpochLog:
     def events(self) -> list[Event]:
         """All events in order of epoch and time; of a log that has grown only the new files are read."""
         with self._lock:
-            return self._read() if self.exists() else []
+            if not self.exists():
+                self.forget_all()
+                return []
+            return self._read()
 
     def _read(self) -> list[Event]:
+        if self._delta is not None and fingerprint(self.path, self._delta.version()) != self._seen:
+            self.forget_all()  # somebody removed it, or `ivm repair` began it anew
         self._delta = self._newest()
+        self._seen = fingerprint(self.path, self._delta.version())
         files = frozenset(self._delta.file_uris())
         if files != self._files:
             grown = self._files < files and native.is_local(self.path)
@@ -154,7 +167,7 @@ class EpochLog:
         if committed:
             text = committed[-1].detail
             if text not in self._manifests:
-                self._manifests = {text: from_json(Manifest, text)}
+                self._manifests = {text: _listed(from_json(Manifest, text))}
             return self._manifests[text]
         if epoch is None:
             return Manifest()

@@ -5,6 +5,7 @@ Without either, the next refresh plans the view anew: it drops them, and applies
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from ivm.errors import StateError
@@ -12,6 +13,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
 from ivm.refresh.plan import write_plan
+from ivm.refresh.publish import with_upstream_versions
 from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome, UnitState, ViewTask, to_json
 from ivm.refresh.run import Report, drop_batches, step_check, step_publish, view_reports
 
@@ -23,25 +25,45 @@ def release(context: Context, view: str) -> Report:
     Raises StateError where nothing is held back of it, where it waits for another view, and while an epoch is open.
     """
     manifest, held = _held_or_raise(context, view)
-    if held.because:
+    if held.because in manifest.held:
         raise StateError(f"{view!r} waits for {held.because!r}, which is held back.", f"Release that one: it takes {view!r} along.")
-    views = _with_waiting(manifest, view, held.epoch)
-    outcomes = [o for o in context.log.outcomes(held.epoch).values() if o.view in views]
+    then, all_held = context.log.manifest(held.epoch), context.log.outcomes(held.epoch).values()
+    lacking = _unpublished(all_held, {view}, then, manifest)
+    if lacking:
+        raise StateError(
+            f"What is held back of {view!r} builds on a batch of {lacking!r} that was not published.",
+            f"Release {lacking!r} first if it is held back, or run a refresh: it plans {view!r} anew.",
+        )
+    views = _with_waiting(manifest, view, lambda name, found: bool(manifest.held[name].because) and not _unpublished(all_held, {*found, name}, then, manifest))
+    outcomes = [o for o in all_held if o.view in views]
     reason = f"released: {held.reason}"
     tasks = {o.view: ViewTask(o.strategy, "released", reason, o.state.definition) for o in outcomes if o.state is not None}
     plan = EpochPlan(context.log.next_epoch(), manifest.sources, tasks)
     write_plan(context, plan)
-    stamped = [replace(o, stamp=o.stamp or held.epoch, code="released", reason=reason, state=_since_then(o, manifest)) for o in outcomes]
+    stamped = [replace(o, stamp=o.stamp or held.epoch, code="released", reason=reason, state=_since_then(o, then, manifest)) for o in outcomes]
     done = context.log.record_outcomes(plan.epoch, stamped)
     step_check(context, plan, done, lambda *_: {})
     step_publish(context, plan, done)
     return Report(plan.epoch, view_reports(context, plan, done, tasks))
 
 
-def _since_then(outcome: Outcome, manifest: Manifest) -> UnitState | None:
-    """The state that an outcome leads to, on top of what compaction did to the unit's traces meanwhile."""
-    state, now = outcome.state, manifest.units.get(outcome.unit)
-    if state is None or now is None or now.output_generation != state.output_generation:
+def _unpublished(outcomes: Collection[Outcome], views: Collection[str], *manifests: Manifest) -> str:
+    """A unit of which these views have read a batch that is neither in one of the manifests nor their own; "" if there is none."""
+    own = {o.unit for o in outcomes if o.view in views}
+    for outcome in outcomes:
+        for relation, cursor in outcome.state.cursors.items() if outcome.view in views and outcome.state is not None else ():
+            known = [m.units[relation].epoch for m in manifests if relation in m.units]
+            if cursor.version is None and relation not in own and cursor.epoch not in known:
+                return relation
+    return ""
+
+
+def _since_then(outcome: Outcome, then: Manifest, manifest: Manifest) -> UnitState | None:
+    """The state that an outcome leads to: it has read others as they were `then`; what compaction did to its own traces since is kept."""
+    if outcome.state is None:
+        return None
+    state, now = with_upstream_versions(outcome.state, then.units), manifest.units.get(outcome.unit)
+    if now is None or now.output_generation != state.output_generation:
         return state
     return replace(state, since=max(state.since, now.since), batches=tuple(sorted({*now.batches, *state.batches})))
 
@@ -50,11 +72,13 @@ def _since_then(outcome: Outcome, manifest: Manifest) -> UnitState | None:
 def discard(context: Context, view: str) -> Report:
     """Drop what is held back of a view and of those that wait for it; they stay as published, until the next refresh plans them anew."""
     manifest, held = _held_or_raise(context, view)
-    views = _with_waiting(manifest, view, held.epoch)
-    drop_batches(context, held.epoch, views)
+    outcomes = context.log.outcomes(held.epoch).values()
+    reads = {v: {r for o in outcomes if o.view == v and o.state is not None for r in o.state.cursors} for v in manifest.held}
+    views = _with_waiting(manifest, view, lambda name, found: bool(reads[name] & set(found)))
     epoch = context.log.next_epoch()
     left = {v: h for v, h in manifest.held.items() if v not in views}
     context.log.record(epoch, "committed", detail=to_json(replace(manifest, epoch=epoch, held=left)))
+    drop_batches(context, held.epoch, views)
     context.layout.sweep(set(referenced(context, context.log.manifest())))
     return Report(epoch, {}, note=f"discarded: {', '.join(context.views[v].name for v in views if v in context.views)}")
 
@@ -69,10 +93,11 @@ def _held_or_raise(context: Context, view: str) -> tuple[Manifest, Held]:
     return manifest, manifest.held[view]
 
 
-def _with_waiting(manifest: Manifest, view: str, epoch: int) -> list[str]:
-    """A held view, and those of the same epoch that wait for it."""
+def _with_waiting(manifest: Manifest, view: str, joins: Callable[[str, Collection[str]], bool]) -> list[str]:
+    """A held view, and those of the same epoch that `joins` adds to what was found before."""
     found = [view]
-    for name, held in manifest.held.items():  # in dependency order
-        if held.because in found and held.epoch == epoch and name not in found:
-            found.append(name)
+    left = [name for name, held in manifest.held.items() if held.epoch == manifest.held[view].epoch and name != view]
+    while name := next((n for n in left if joins(n, found)), ""):
+        left.remove(name)
+        found.append(name)
     return found

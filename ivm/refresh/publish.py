@@ -42,7 +42,7 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
     units, trouble = _publish_units(context, plan.epoch, good, before)
     done = [o for o in good if o.unit not in trouble]
     for outcome in done:
-        state = _with_upstream_versions(units[outcome.unit], units)
+        state = with_upstream_versions(units[outcome.unit], units)
         units[outcome.unit] = replace(state, batches=with_epoch(state.batches, plan.epoch, before.epoch))
     manifest = Manifest(plan.epoch, plan.sources, units, _held(plan, before, held), _failing(plan, outcomes, before, trouble), before.compacted)
     context.log.record(plan.epoch, "committed", detail=to_json(manifest))
@@ -156,7 +156,7 @@ def _note(state: UnitState) -> dict[str, str]:
     return {NOTE: to_json(state)}
 
 
-def _with_upstream_versions(state: UnitState, units: dict[str, UnitState]) -> UnitState:
+def with_upstream_versions(state: UnitState, units: dict[str, UnitState]) -> UnitState:
     """Cursors on other units get the table version that the commit gave them."""
     cursors = {
         r: Cursor(units[r].version, epoch=units[r].epoch) if r in units and c.version is None and c.epoch == units[r].epoch else c

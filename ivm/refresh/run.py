@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -108,10 +108,10 @@ def abandon(context: Context, plan: EpochPlan) -> None:
     context.log.record(plan.epoch, "abandoned")
 
 
-def drop_held(context: Context, plan: EpochPlan) -> None:
-    """Drop the batches that were held back of views that the epoch plans anew."""
-    for view, held in context.log.manifest().held.items():
-        if view in plan.tasks and held.epoch != plan.epoch:
+def drop_held(context: Context, plan: EpochPlan, before: Mapping[str, Held]) -> None:
+    """Drop the batches that were held back before of views that the epoch planned anew, and so are held no more."""
+    for view, held in before.items():
+        if view in plan.tasks and plan.tasks[view].code != "released":
             drop_batches(context, held.epoch, [view])
 
 
@@ -126,11 +126,14 @@ def drop_batches(context: Context, epoch: int, views: Collection[str]) -> None:
 
 @step
 def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
-    """Compute the epoch's batches. Where it was checked already, only tell what was computed."""
+    """Compute the epoch's batches. Where it was checked already, only tell what was computed.
+
+    Raises StateError where another process planned it, and a view or a source's history is another one since.
+    """
     if context.log.has(plan.epoch, "checked"):
         return context.log.outcomes(plan.epoch)
-    _compiled(context)
-    drop_held(context, plan)
+    if not context.compiled and not _still_valid(context, plan):
+        raise StateError(f"Views or sources are no longer as epoch {plan.epoch} was planned for.", "Begin again with the plan: it abandons that epoch.")
     return Apply(context, plan).run()
 
 
@@ -145,22 +148,21 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
     if context.log.has(plan.epoch, "checked"):
         return held_back(context, plan.epoch)
     _compiled(context)
-    failures = {view.lower(): texts for view, texts in gate(context, plan, outcomes).items() if texts}
-    held: dict[str, Held] = {}
-    for view, compiled in context.compiled.items():
-        upstream = next((r for r in compiled.program.relations if r in held), "")
-        if view in failures:
-            held[view] = Held(plan.epoch, "; ".join(failures[view]))
-        elif upstream and any(o.view == view for o in outcomes.values()):
-            held[view] = Held(plan.epoch, f"{context.views[upstream].name} is held back, which it reads", upstream)
+    # By what was read, not by what can be compiled now: a source may be gone meanwhile.
+    held = {view.lower(): Held(plan.epoch, "; ".join(texts)) for view, texts in gate(context, plan, outcomes).items() if texts}
+    while waiting := {o.view: r for o in outcomes.values() if o.state is not None and o.view not in held for r in o.state.cursors if r in held}:
+        held |= {v: Held(plan.epoch, f"{context.views[r].name} is held back, which it reads", r) for v, r in waiting.items()}
     context.log.record(plan.epoch, "checked", detail=json.dumps({"held": {v: asdict(h) for v, h in held.items()}}))
     return held
 
 
 @step
 def step_publish(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> Manifest:
-    """Merge the batches into the outputs and commit the epoch."""
-    return publish_epoch(context, plan, outcomes)
+    """Merge the batches into the outputs and commit the epoch; then drop the batches that it came in place of."""
+    held = context.log.manifest().held
+    manifest = publish_epoch(context, plan, outcomes)
+    drop_held(context, plan, held)
+    return manifest
 
 
 def step_compact(context: Context) -> None:

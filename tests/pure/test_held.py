@@ -1,0 +1,167 @@
+"""Views that are held back beside others that go on: what is kept for the one must neither count nor lack in the other.
+
+DuckDB stands in Spark's place, and a gate that fails the views it is told to.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from ivm.errors import StateError
+from ivm.testing.faults import Killed
+from ivm.testing.recovery import Scene, differences
+from tests.pure.duck_session import WRITES, DuckSession
+from tests.scenes import CUSTOMERS, FIRST, ORDERS, path
+
+pytestmark = pytest.mark.slow
+
+VIEWS = {
+    "totals": "SELECT cust, sum(amount) AS s, count(*) AS n FROM orders GROUP BY cust",
+    "names": "SELECT cust, count(*) AS k FROM customers GROUP BY cust",
+    "both": "SELECT t.cust, t.s, n.k FROM totals t JOIN names n ON t.cust = n.cust",
+    "sizes": "SELECT n, count(*) AS customers FROM totals GROUP BY n",
+}
+
+
+@pytest.fixture
+def lake(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    made = Scene(DuckSession(), tmp_path / "lake", VIEWS, ("orders", "customers"), writes=WRITES)
+    for name, rows, _ in FIRST:
+        add(made, name, *rows)
+    assert refreshed(made) == set()
+    return made
+
+
+def add(made, name, *rows):
+    schema = {"orders": ORDERS, "customers": CUSTOMERS}[name]
+    data = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+    write_deltalake(path(made, name), data, mode="append", configuration={"delta.enableChangeDataFeed": "true"})
+
+
+def pipeline(made, *failing):
+    pipe = made.pipeline(made.folder)
+    pipe._gate = lambda: lambda context, plan, outcomes: {o.view: ["it shall fail"] for o in outcomes.values() if o.view in failing}
+    return pipe
+
+
+def refreshed(made, *failing, views=None):
+    """The views that a refresh doesn't bring up to date."""
+    return {name for name, view in pipeline(made, *failing).refresh(views).views.items() if view.error}
+
+
+def right_in_the_end(made):
+    """Whether a refresh publishes all views, and all of them right."""
+    add(made, "orders", (90, 1, 9), (91, 2, 4))
+    return refreshed(made) == set() and differences(pipeline(made), made.recomputed(made.folder)) == []
+
+
+def test_compaction_counts_a_batch_once_beside_one_of_its_epoch_that_is_held(lake):
+    add(lake, "orders", (20, 1, 1))
+    add(lake, "customers", (9, "iota", "north"))
+    assert refreshed(lake, "names") == {"names", "both"}
+    pipeline(lake).compact(keep_epochs=0)
+    assert right_in_the_end(lake)
+
+
+def test_compaction_keeps_a_batch_that_a_held_reader_has_yet_to_read(lake):
+    add(lake, "customers", (9, "iota", "north"))
+    assert refreshed(lake) == set()  # an epoch without the totals, whose batches are then two ranges
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "sizes") == {"sizes"}
+    pipeline(lake).compact(keep_epochs=0)
+    assert right_in_the_end(lake)
+
+
+def test_what_is_released_has_read_the_others_as_they_were_then(lake):
+    add(lake, "orders", (20, 1, 1))
+    add(lake, "customers", (2, "beta", "west"))
+    assert refreshed(lake, "both") == {"both"}
+    add(lake, "customers", (1, "alias", "west"), (2, "beta", "south"))
+    assert refreshed(lake, views=["names"]) == set()
+    assert pipeline(lake).release("both").ok
+    assert right_in_the_end(lake)
+
+
+def test_a_release_takes_along_what_waits_for_nothing_else(lake):
+    add(lake, "orders", (20, 1, 1))
+    add(lake, "customers", (2, "beta", "west"))
+    assert refreshed(lake, "totals", "names") == {"totals", "names", "both", "sizes"}
+    assert set(pipeline(lake).release("totals").views) == {"totals", "sizes"}
+    assert set(pipeline(lake).release("names").views) == {"names", "both"}
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+    assert right_in_the_end(lake)
+
+
+def test_a_discard_takes_along_all_that_reads_it(lake):
+    add(lake, "orders", (20, 1, 1))
+    add(lake, "customers", (2, "beta", "west"))
+    assert refreshed(lake, "totals", "names", "both") == {"totals", "names", "both", "sizes"}
+    assert "both" in pipeline(lake).discard("names").note
+    assert pipeline(lake).release("totals").ok
+    assert right_in_the_end(lake)
+
+
+def test_no_view_is_released_before_what_it_reads(lake):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "totals", "both") == {"totals", "both", "sizes"}
+    with pytest.raises(StateError, match="builds on a batch of 'totals' that was not published"):
+        pipeline(lake).release("both")
+    assert set(pipeline(lake).release("totals").views) == {"totals", "sizes"}
+    assert pipeline(lake).release("both").ok
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
+def test_no_view_is_released_over_what_was_planned_anew(lake):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "totals") == {"totals", "both", "sizes"}
+    assert refreshed(lake, views=["totals"]) == set()
+    with pytest.raises(StateError, match="builds on a batch of 'totals' that was not published"):
+        pipeline(lake).release("both")
+    assert right_in_the_end(lake)
+
+
+def test_an_epoch_that_is_abandoned_takes_nothing_of_what_is_held(lake, monkeypatch):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "totals") == {"totals", "both", "sizes"}
+    with dying(monkeypatch, "ivm.refresh.apply.Apply.run"):
+        pipeline(lake).refresh()
+    lake.views = {**lake.views, "names": VIEWS["names"].replace("count(*)", "count(name)")}
+    assert refreshed(lake, views=["names"]) == set()  # the epoch that was open is abandoned
+    assert pipeline(lake).release("totals").ok
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
+def test_a_discard_that_dies_leaves_what_is_held_or_nothing(lake, monkeypatch):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, "totals") == {"totals", "both", "sizes"}
+    with dying(monkeypatch, "ivm.refresh.epochs.EpochLog.record"):
+        pipeline(lake).discard("totals")
+    assert pipeline(lake).release("totals").ok
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
+@contextmanager
+def dying(monkeypatch, where):
+    """The process ends where it calls this."""
+
+    def killed(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(where, killed)
+        yield
+        pytest.fail(f"{where} was not called")
+
+
+def test_a_new_reader_of_a_view_that_was_compacted_is_built_once(lake):
+    add(lake, "customers", (9, "iota", "north"))
+    assert refreshed(lake) == set()
+    pipeline(lake).compact(keep_epochs=0)
+    lake.views = {**lake.views, "spread": "SELECT customers, count(*) AS n FROM sizes GROUP BY customers"}
+    assert refreshed(lake) == set()
+    assert pipeline(lake).plan() is None

@@ -1,0 +1,49 @@
+"""The protocol's steps as tasks of their own: each another process, which finds views and sources as they are by then.
+
+DuckDB stands in Spark's place.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ivm.errors import StateError
+from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
+from ivm.testing.recovery import differences
+from tests.pure.duck_session import WRITES, DuckSession
+from tests.scenes import VIEWS, change, saved
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def lake(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    return saved(DuckSession(), tmp_path, "refresh", WRITES)
+
+
+def context(lake):
+    return lake.pipeline(lake.folder).context
+
+
+def test_nothing_is_applied_by_another_program_than_was_planned(lake):
+    plan = step_plan(context(lake))
+    lake.views = {**lake.views, "big": VIEWS["big"].replace("* 2", "* 3")}
+    with pytest.raises(StateError, match="no longer as epoch 2 was planned for"):
+        step_apply(context(lake), plan)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def test_a_failed_check_holds_a_view_back_though_its_source_is_gone_by_then(lake):
+    plan = step_plan(context(lake))
+    outcomes = step_apply(context(lake), plan)
+    checking, orders = context(lake), lake.folder / "sources" / "orders"
+    orders.rename(orders.with_name("away"))
+    held = step_check(checking, plan, outcomes, lambda *_: {"totals": ["it shall fail"]})
+    assert set(held) == {"totals", "rich"}
+    step_publish(checking, plan, outcomes)
+    orders.with_name("away").rename(orders)
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
