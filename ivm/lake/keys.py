@@ -91,7 +91,7 @@ def ends(values: pa.Table) -> pa.Table:
 
     The margin covers what casts of decimals and large integers to doubles lose.
     """
-    column = values.column(0).cast(pa.float64())
+    column = values.column(0).cast(pa.float64(), safe=False)
     found = pc.min_max(column).as_py()
     low, high = found["min"], found["max"]
     return pa.table({"k0": pa.array([low - abs(low) * _MARGIN, high + abs(high) * _MARGIN], pa.float64())})
@@ -99,7 +99,7 @@ def ends(values: pa.Table) -> pa.Table:
 
 def within(rows: pa.Table, columns: Sequence[str], limits: pa.Table) -> pa.Array:
     """Whether each row's column lies between two `ends`."""
-    values = rows.column(columns[0]).cast(pa.float64())
+    values = rows.column(columns[0]).cast(pa.float64(), safe=False)
     low, high = limits.column(0).to_pylist()
     return pc.fill_null(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)), False)
 

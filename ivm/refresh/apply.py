@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 from ivm.errors import StateError
 from ivm.feed.datasets import NATIVE_WHOLE_ROWS, Datasets, Input, register
 from ivm.feed.deltas import GapError, TooLargeError, source_delta
-from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.anchors import keyable
@@ -82,7 +81,7 @@ class Apply:
         self.plan = plan
         self.attempt = secrets.token_hex(4)
         self.manifest: Manifest = base(context, plan)
-        self.snapshots: dict[str, Snapshot] = context.survey()[0]
+        self.snapshots, self._missing = context.survey()
         self.outcomes: dict[str, Outcome] = {}
         self._recorded: set[str] = set()
         self.deltas: dict[str, pa.Table | None] = {}
@@ -138,6 +137,10 @@ class Apply:
         full, jobs = [], []
         for view, unit in todo:
             task = self.plan.tasks[view]
+            gone = next((r for r in self._reads(view, unit) if r in self._missing), None)
+            if gone:
+                self._done(Outcome(unit, view, task.strategy, "failed", "", "none", None, error=str(self._missing[gone])))
+                continue
             failed = [r for r in self._reads(view, unit) if r in self.outcomes and self.outcomes[r].error]
             if failed:
                 self._done(Outcome(unit, view, task.strategy, "upstream_failed", "", "none", None, error=f"{failed[0]} failed, which it reads"))

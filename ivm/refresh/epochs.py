@@ -120,7 +120,12 @@ class EpochLog:
             if not self.exists():
                 self.forget_all()
                 return []
-            return self._read()
+            try:
+                return self._read()
+            except Exception as error:  # noqa: BLE001 - files that another process removes behind a checkpoint, at this moment
+                _log.debug("the epoch log is read again: %s", error)
+                self.forget_all()
+                return self._read()
 
     def _read(self) -> list[Event]:
         if self._delta is not None and fingerprint(self.path, self._delta.version()) != self._seen:

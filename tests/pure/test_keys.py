@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from ivm.lake.keys import distinct, filtered, matching
+from ivm.lake.keys import distinct, ends, filtered, matching, within
 from ivm.plan.nodes import Filter
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.filters import Comparison, comparisons, typed
@@ -100,3 +100,8 @@ def test_plain_comparisons_are_found_and_nothing_else(sql, found):
 )
 def test_a_comparison_that_casts_is_no_filter(kind, values, type_, fits):
     assert (typed(Comparison(("t", "c"), "=", values, kind), "c", type_) is not None) == fits
+
+
+def test_ends_of_integers_that_doubles_do_not_hold():
+    big = pa.table({"k0": pa.array([2**62 + 1, 2**53 + 1, -(2**60) - 1])})
+    assert within(big, ["k0"], ends(big)).to_pylist() == [True] * 3

@@ -47,3 +47,18 @@ def test_a_failed_check_holds_a_view_back_though_its_source_is_gone_by_then(lake
     change(lake)
     assert lake.pipeline(lake.folder).refresh().ok
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def test_a_source_that_goes_between_plan_and_apply_stops_only_what_reads_it(lake):
+    doing = context(lake)
+    plan = step_plan(doing)
+    customers = lake.folder / "sources" / "customers"
+    customers.rename(customers.with_name("away"))
+    outcomes = step_apply(doing, plan)
+    assert {o.view for o in outcomes.values() if o.error} == {"named", "idle"}
+    assert "there is nothing at" in outcomes["named"].error
+    step_check(doing, plan, outcomes, lambda *_: {})
+    step_publish(doing, plan, outcomes)
+    customers.with_name("away").rename(customers)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
