@@ -241,6 +241,17 @@ def _sum_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     return rows_.select(list(columns)).append_column(WEIGHT, pa.array(weights, pa.int64()))
 
 
+def vacuum(path: str, hours: int, properties: CommitProperties | None = None) -> None:
+    """Remove the files that the newest version doesn't hold and that are older than `hours`, whether the log still knows of them or not.
+
+    The log forgets removed files after the same time; those, and change data, only a look at the folder finds. It doesn't know
+    deletion vectors for what they are: of tables that have some, only files that the log knows are removed.
+    """
+    delta = table(path)
+    whole = "deletionVectors" not in (delta.protocol().writer_features or [])
+    delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, commit_properties=properties, full=whole)
+
+
 def last_txn(path: str, app: str) -> int | None:
     """The last version an application committed to a table; None before the first."""
     try:

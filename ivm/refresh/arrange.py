@@ -221,4 +221,4 @@ def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
     (held,) = sums.to_pylist()
     if now.origin == followed.origin and upto_of(now) <= followed.time and held["later"] > HISTORY * held["n"]:
         rebuilt(context, asked, followed, now.values)
-        native.table(path).vacuum(retention_hours=context.retention.hours, dry_run=False, enforce_retention_duration=False)
+        native.vacuum(path, context.retention.hours)

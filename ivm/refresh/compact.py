@@ -13,7 +13,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.lake import native
@@ -23,6 +25,7 @@ from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
 from ivm.refresh.arrange import arrangements, compacted, followed
 from ivm.refresh.context import Context
+from ivm.refresh.epochs import CONFIGURATION
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import TABLE, heads_of, inspect_tables
 from ivm.refresh.records import Manifest, Ranges, UnitState, to_json, with_epoch, within
@@ -89,8 +92,28 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     listed = {n: _but(manifest.epoch, waiting.get(n, ())) for n, s in manifest.units.items() if len(s.batches) > 1 and n in rewritten}
     left = {n: replace(s, batches=listed.get(n, s.batches)) for n, s in manifest.units.items()}
     _commit(context, manifest, {n: _as_it_is(context, n, s) for n, s in left.items() if n not in damaged}, compacted=True)
-    context.log.forget(max(context.retention.epochs, keep_epochs), [h.epoch for h in manifest.held.values()], context.layout.archive)
+    _archive(context, max(context.retention.epochs, keep_epochs), [h.epoch for h in manifest.held.values()])
     return done
+
+
+def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
+    """Move events and results of checks, but of the last `keep` epochs and those that are `needed`, to tables of their own.
+
+    A stop between two of its writes leaves some in both places: reading the tables, take each once.
+    """
+    layout, owner, first = context.layout, context.log.identity, context.log.next_epoch() - keep
+    context.log.forget(keep, needed, layout.archive)
+    old = {f: int(f.name[:10]) for f in Path(layout.checks).rglob("*.*") if f.name[:10].isdigit()}
+    old = {f: epoch for f, epoch in old.items() if epoch < first and epoch not in needed}
+    texts = {epoch: f.read_text(encoding="utf-8") for f, epoch in sorted(old.items()) if f.suffix == ".jsonl"}
+    if texts:
+        rows = pa.table({"epoch": pa.array(texts, pa.int64()), "results": pa.array(texts.values(), pa.string())})
+        native.append(layout.archived_checks, rows, context.app("checks", "archive"), max(texts), CONFIGURATION)
+    for file in old:
+        layout.drop(file)
+    for path in (layout.archive, layout.archived_checks):
+        if native.exists(path):
+            _files(path, owner, 0)
 
 
 def _waiting(context: Context, manifest: Manifest) -> dict[str, tuple[int, ...]]:
@@ -199,7 +222,7 @@ def _files(path: str, owner: str, hours: int, before: tuple[int, int] | None = N
 
 
 def _vacuum(path: str, owner: str, hours: int) -> None:
-    native.table(path).vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, commit_properties=tagged(owner))
+    native.vacuum(path, hours, tagged(owner))
 
 
 def _shape(delta: DeltaTable) -> tuple[int, int]:

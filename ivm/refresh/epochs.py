@@ -241,5 +241,5 @@ class EpochLog:
         kept = [e for e in events if e not in old]
         table = pa.Table.from_pylist([{c: getattr(e, c) for c in columns} for e in kept], schema=_SCHEMA)
         write_deltalake(self.path, table, mode="overwrite", commit_properties=tagged(self.identity))
-        native.table(self.path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, commit_properties=tagged(self.identity))
+        native.vacuum(self.path, 0, tagged(self.identity))
         return len(old)

@@ -51,6 +51,11 @@ class Layout:
         return f"{self.internal}/archive"
 
     @property
+    def archived_checks(self) -> str:
+        """Results of checks of these epochs: (epoch, results as JSON lines)."""
+        return f"{self.internal}/archive_checks"
+
+    @property
     def checks(self) -> str:
         return f"{self.internal}/checks"
 
