@@ -309,6 +309,7 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
         if data["arrangements"]:
             arranged = [[a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]] for a in data["arrangements"]]
             _table("arrangements", ["relation", "by", "asked for by", "rows", "since", "up to"], arranged)
+            _warn(f"the arrangement of {a['relation']} by {', '.join(a['keys'])}: {a['error']}" for a in data["arrangements"] if a["error"])
         _table("epochs", ["epoch", "status", "at", "reason"], [[e["epoch"], e["status"], e["at"], e["reason"]] for e in data["epochs"]])
         _warn(data["warnings"])
 

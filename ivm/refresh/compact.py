@@ -10,8 +10,9 @@ Invariant: what any reader at or beyond the frontier sees is the same before and
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable, write_deltalake
@@ -21,7 +22,7 @@ from ivm.lake.log import tagged
 from ivm.lake.types import beyond_arrow
 from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
-from ivm.refresh.arrange import arrangements, compacted, followed
+from ivm.refresh.arrange import Arranged, Followed, arrangements, compacted, drop_damaged, followed
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import TABLE, heads_of, inspect_tables
@@ -79,13 +80,9 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
             if state.arranged and native.exists(table := context.layout.table(name, state.public)):
                 done.append(_files(table, owner, context.retention.hours))
         context.progress("compact", i + 1, len(manifest.units))
-    snapshots = context.survey()[0]
+    follow = functools.partial(followed, context, snapshots=context.survey()[0], sources=manifest.sources, units=manifest.units)
     for asked in arrangements(context):
-        path = str(context.layout.arrangement(asked.relation, asked.keys))
-        if native.exists(path):
-            before = _shape(native.table(path))
-            compacted(context, asked, followed(context, asked.relation, snapshots, manifest.sources, manifest.units))
-            done.append(Compaction(path, *_pairs(before, _shape(native.table(path)))))
+        done += _arrangement(context, asked, follow)
     listed = {n: _but(manifest.epoch, waiting.get(n, ())) for n, s in manifest.units.items() if len(s.batches) > 1 and n in rewritten}
     left = {n: replace(s, batches=listed.get(n, s.batches)) for n, s in manifest.units.items()}
     _commit(context, manifest, {n: _as_it_is(context, n, s) for n, s in left.items() if n not in damaged}, compacted=True)
@@ -170,6 +167,20 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
         write_deltalake(path, rows.cast(schema), mode="overwrite", commit_properties=tagged(owner))
         _vacuum(path, owner, TRACE_RETENTION_HOURS)
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
+
+
+def _arrangement(context: Context, asked: Arranged, follow: Callable[[str], Followed]) -> list[Compaction]:
+    """Compact an arrangement, if it is there; one that is damaged is dropped."""
+    path = str(context.layout.arrangement(asked.relation, asked.keys))
+    if not native.exists(path):
+        return []
+    try:
+        before = _shape(native.table(path))
+        compacted(context, asked, follow(asked.relation))
+        return [Compaction(path, *_pairs(before, _shape(native.table(path))))]
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the copy, its relation is there
+        drop_damaged(context, asked, error)
+        return []
 
 
 def _output_trace(path: str, frontier: int, state: UnitState, held: Sequence[int], owner: str) -> Compaction:
