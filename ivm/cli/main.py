@@ -291,8 +291,16 @@ def compact(
 ) -> None:
     """Compact traces and rewrite small files."""
     done = _load(pipeline).compact(keep_epochs)
-    rows = [[Path(c.table).parent.name + "/" + Path(c.table).name, c.rows_before, c.rows_after, c.files_before, c.files_after] for c in done]
-    _print([asdict(c) for c in done], as_json, lambda: _table("compacted", ["table", "rows before", "rows after", "files before", "files after"], rows))
+    rows = [[Path(c.table).parent.name + "/" + Path(c.table).name, c.rows_before, c.rows_after, c.files_before, c.files_after] for c in done if not c.error]
+    left_out = [f"{c.table} was left out: {c.error}; the next refresh builds its view anew if it can't be read" for c in done if c.error]
+
+    def show() -> None:
+        _table("compacted", ["table", "rows before", "rows after", "files before", "files after"], rows)
+        _warn(left_out)
+
+    _print([asdict(c) for c in done], as_json, show)
+    if left_out:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -309,6 +317,7 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
         if data["arrangements"]:
             arranged = [[a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]] for a in data["arrangements"]]
             _table("arrangements", ["relation", "by", "asked for by", "rows", "since", "up to"], arranged)
+            _warn(f"the arrangement of {a['relation']} by {', '.join(a['keys'])}: {a['error']}" for a in data["arrangements"] if a["error"])
         _table("epochs", ["epoch", "status", "at", "reason"], [[e["epoch"], e["status"], e["at"], e["reason"]] for e in data["epochs"]])
         _warn(data["warnings"])
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow.exceptions import AirflowFailException, AirflowSkipException
 
-from ivm.errors import ConcurrentRefreshError, GateError, IvmError
+from ivm.errors import ConcurrentRefreshError, GateError, IvmError, StateError
 
 
 def _step(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -126,6 +126,8 @@ def compact_task(folder: str, due_every: int = 1) -> dict[str, Any]:
     if epoch % due_every:
         raise AirflowSkipException(f"compaction is due in epoch {epoch - epoch % due_every + due_every}")
     done = pipe.compact()
+    if left_out := [f"{c.table}: {c.error}" for c in done if c.error]:
+        raise StateError("Compacted, but not these: " + "; ".join(left_out) + ".", "The next refresh builds anew what can't be read.")
     return {"epoch": epoch, "tables": len(done), "files": [sum(c.files_before for c in done), sum(c.files_after for c in done)]}
 
 

@@ -4,7 +4,8 @@
 
 A slice that such keys ask for is searched instead of scanned. An arrangement is a trace: (keys, needed columns, time, weight),
 its times a source's versions or a view's epochs. It follows its relation by deltas, is made anew where these don't
-reach back, and is removed when no view asks for it any more.
+reach back, and is removed when no view asks for it any more. It is only a copy: one that can't be read, or that
+somebody else changed, is dropped and made anew.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, UnitState, within
 from ivm.refresh.views import View
+from ivm.session import error_text
 from ivm.sql.render import columns_sql
 from ivm.sql.text import arrange_hints
 from ivm.times.frontier import Frontier
@@ -71,10 +73,14 @@ def statuses(context: Context) -> list[dict[str, Any]]:
     for (relation, keys), views in readers.items():
         path = str(context.layout.arrangement(relation, keys))
         if native.exists(path):
-            now = ArrangedTrace(path).description
-            rows = native.rows(native.table(path))
-            times = {"since": since_of(now), "upto": upto_of(now)}
-            found.append({"relation": relation, "keys": list(now.keys), "views": views, "rows": rows, **times, "table": path})
+            unknown = {"rows": None, "since": None, "upto": None}
+            shown: dict[str, Any] = {"relation": relation, "keys": list(keys), "views": views, **unknown, "table": path, "error": ""}
+            try:
+                now = ArrangedTrace(path).description
+                shown |= {"keys": list(now.keys), "rows": native.rows(native.table(path)), "since": since_of(now), "upto": upto_of(now)}
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is made anew
+                shown["error"] = f"it is made anew when it is next asked for: {error_text(error) or type(error).__name__}"
+            found.append(shown)
     return found
 
 
@@ -157,18 +163,37 @@ class Arrangements:
             if one not in self._traces:
                 self._traces[one] = brought_up(self.context, one, self._follow(relation), self._columns(relation))
         traces = {a.keys: self._traces[a] for a in asked}
-        return tuple(Index(k, functools.partial(_found, t, as_of)) for k, t in traces.items() if t.description.since.reached_by(as_of))
+        find = functools.partial(_found, self.context)
+        return tuple(Index(k, functools.partial(find, t, as_of)) for k, t in traces.items() if t.description.since.reached_by(as_of))
 
 
-def _found(trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Path) -> pa.Table:
-    return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch)
+def _found(context: Context, trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Path) -> pa.Table:
+    try:
+        return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch)
+    except Exception:
+        context.layout.drop(trace.path)  # the views that search it are built anew this time, and it by the next refresh
+        raise
 
 
 def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Sequence[str]) -> ArrangedTrace:
     """The trace of an arrangement, following its collection up to now."""
     path = str(context.layout.arrangement(asked.relation, asked.keys))
-    if not native.exists(path):
-        return rebuilt(context, asked, followed, needed)
+    try:
+        if native.exists(path) and (trace := _carried_on(path, followed, needed)) is not None:
+            return trace
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the copy, its relation is there
+        drop_damaged(context, asked, error)
+    return rebuilt(context, asked, followed, needed)
+
+
+def drop_damaged(context: Context, asked: Arranged, error: Exception) -> None:
+    """Remove an arrangement with which something is wrong: it is made anew when it is next asked for."""
+    _log.warning("%s is dropped and made anew: %s", asked, error_text(error) or type(error).__name__)
+    context.layout.drop(context.layout.arrangement(asked.relation, asked.keys))
+
+
+def _carried_on(path: str, followed: Followed, needed: Sequence[str]) -> ArrangedTrace | None:
+    """The trace that is there, with what its relation changed since; None where that can't be told. Raises where it is damaged."""
     trace = ArrangedTrace(path)
     now = trace.description
     held = (*now.keys, *now.values)
@@ -177,11 +202,11 @@ def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Se
     same = all(stored.field(c).type == followed.schema.field(c).type for c in held if c in followed.schema.names)
     other = now.origin != followed.origin or upto > followed.time or (upto == followed.time and now.mark != followed.mark)
     if other or not same or not set(needed) <= set(held) <= set(followed.schema.names):
-        return rebuilt(context, asked, followed, needed)
+        return None
     if upto < followed.time:
         delta = followed.delta(upto, now.mark, held)
         if delta is None:
-            return rebuilt(context, asked, followed, needed)
+            return None
         batch = delta.append_column(TIME, pa.array([followed.time] * delta.num_rows, pa.int64()))
         trace.append(batch, Frontier.of(followed.time + 1), followed.mark)
     return trace

@@ -10,8 +10,9 @@ Invariant: what any reader at or beyond the frontier sees is the same before and
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,14 +24,15 @@ from ivm.lake.log import tagged
 from ivm.lake.types import beyond_arrow
 from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
-from ivm.refresh.arrange import arrangements, compacted, followed
+from ivm.refresh.arrange import Arranged, Followed, arrangements, compacted, drop_damaged, followed
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import CONFIGURATION
 from ivm.refresh.guard import step
-from ivm.refresh.integrity import TABLE, heads_of, inspect_tables
-from ivm.refresh.records import Manifest, Ranges, UnitState, to_json, with_epoch, within
+from ivm.refresh.integrity import TABLE, heads_of, inspect_tables, paths
+from ivm.refresh.records import Failure, Manifest, Ranges, UnitState, to_json, with_epoch, within
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
+from ivm.session import error_text
 
 #: Nobody but a running refresh reads a trace, and compaction runs when none does.
 TRACE_RETENTION_HOURS = 0
@@ -45,6 +47,8 @@ class Compaction:
     rows_after: int
     files_before: int
     files_after: int
+    #: Why it was left out (the counts are 0 then); "" if it was not.
+    error: str = ""
 
 
 @step
@@ -57,7 +61,9 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     if manifest.epoch == 0 or context.log.open_epoch() is not None:
         return []
     units = {u.name: u for c in context.compiled.values() for u in c.program.units}
-    done, rewritten = [], set()
+    done: list[Compaction] = []
+    rewritten: set[str] = set()
+    left_out: dict[str, str] = {}
     damaged = inspect_tables(context, manifest).damaged
     waiting = _waiting(context, manifest)
     frontiers = {name: _frontier(context, manifest, name, keep_epochs) for name in manifest.units}
@@ -68,30 +74,20 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
         if name in damaged:  # the next refresh builds it anew
             continue
         unit = units.get(name)
-        owner = context.log.identity
-        trace = context.layout.output_trace(name, state.output_generation)
-        if _by_day(state):
-            # Its batches are the revisions, which stay readable: only files are rewritten.
-            done += [_files(p, owner, context.retention.hours) for p in _companion(context, name, state) if native.exists(p)]
-        else:
-            if unit is not None and unit.reduce is not None and unit.reduce.linear:
-                done.append(_accumulators(context, unit, state, waiting.get(name, ())))
-            if native.exists(trace):
-                done.append(_output_trace(trace, frontiers[name], state, waiting.get(name, ()), owner))
-            rewritten |= {name} if unit is not None or name in context.compiled else set()
-            if state.arranged and native.exists(table := context.layout.table(name, state.public)):
-                done.append(_files(table, owner, context.retention.hours))
+        try:
+            done += _unit(context, name, state, unit, frontiers[name], waiting.get(name, ()))
+            rewritten |= {name} if not _by_day(state) and (unit is not None or name in context.compiled) else set()
+        except Exception as error:  # noqa: BLE001 - one unit's failure must not stop the others
+            left_out[name] = f"its state can't be compacted: {error_text(error) or type(error).__name__}"
+            done.append(Compaction(context.layout.table(name, state.public), 0, 0, 0, 0, left_out[name]))
         context.progress("compact", i + 1, len(manifest.units))
-    snapshots = context.survey()[0]
+    follow = functools.partial(followed, context, snapshots=context.survey()[0], sources=manifest.sources, units=manifest.units)
     for asked in arrangements(context):
-        path = str(context.layout.arrangement(asked.relation, asked.keys))
-        if native.exists(path):
-            before = _shape(native.table(path))
-            compacted(context, asked, followed(context, asked.relation, snapshots, manifest.sources, manifest.units))
-            done.append(Compaction(path, *_pairs(before, _shape(native.table(path)))))
+        done += _arrangement(context, asked, follow)
     listed = {n: _but(manifest.epoch, waiting.get(n, ())) for n, s in manifest.units.items() if len(s.batches) > 1 and n in rewritten}
     left = {n: replace(s, batches=listed.get(n, s.batches)) for n, s in manifest.units.items()}
-    _commit(context, manifest, {n: _as_it_is(context, n, s) for n, s in left.items() if n not in damaged}, compacted=True)
+    manifest = replace(manifest, failing=_failing(context, manifest, left_out))
+    _commit(context, manifest, {n: _as_it_is(context, n, s) for n, s in left.items() if n not in damaged and n not in left_out}, compacted=True)
     _archive(context, max(context.retention.epochs, keep_epochs), [h.epoch for h in manifest.held.values()])
     return done
 
@@ -114,6 +110,47 @@ def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
     for path in (layout.archive, layout.archived_checks):
         if native.exists(path):
             _files(path, owner, 0)
+
+
+def _unit(context: Context, name: str, state: UnitState, unit: Unit | None, frontier: int, held: Sequence[int]) -> list[Compaction]:
+    """Compact all tables of a unit."""
+    owner, hours = context.log.identity, context.retention.hours
+    if _by_day(state):
+        # Its batches are the revisions, which stay readable: only files are rewritten.
+        return [_files(p, owner, hours) for p in _companion(context, name, state) if native.exists(p)]
+    done = []
+    if unit is not None and unit.reduce is not None and unit.reduce.linear:
+        done.append(_accumulators(context, unit, state, held))
+    if native.exists(trace := context.layout.output_trace(name, state.output_generation)):
+        done.append(_output_trace(trace, frontier, state, held, owner))
+    if state.arranged and native.exists(table := context.layout.table(name, state.public)):
+        done.append(_files(table, owner, hours))
+    return done
+
+
+def _failing(context: Context, manifest: Manifest, left_out: Mapping[str, str]) -> dict[str, Failure]:
+    """What views fail with, those included whose state was left out and can't be read: the next refresh builds these anew. The first error is kept."""
+    failing = dict(manifest.failing)
+    for unit, error in left_out.items():
+        if _can_be_read(context, unit, manifest.units[unit]):  # a full disk, say: it is compacted another time
+            continue
+        view = next((v for v, c in context.compiled.items() if unit in c.unit_names), unit)
+        known = failing.get(view)
+        if known is None or not known.incremental:
+            failing[view] = Failure(manifest.epoch, error, known.full if known is not None else "")
+    return failing
+
+
+def _can_be_read(context: Context, unit: str, state: UnitState) -> bool:
+    """Whether every file of a unit's tables is there and can be read through."""
+    try:
+        for path in paths(context, unit, state).values():
+            files = native.table(path).file_uris() if native.exists(path) else []
+            for _ in native.parquet(files).to_batches() if files else ():
+                pass
+    except Exception:  # noqa: BLE001 - whatever keeps it from being read
+        return False
+    return True
 
 
 def _waiting(context: Context, manifest: Manifest) -> dict[str, tuple[int, ...]]:
@@ -193,6 +230,20 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
         write_deltalake(path, rows.cast(schema), mode="overwrite", commit_properties=tagged(owner))
         _vacuum(path, owner, TRACE_RETENTION_HOURS)
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
+
+
+def _arrangement(context: Context, asked: Arranged, follow: Callable[[str], Followed]) -> list[Compaction]:
+    """Compact an arrangement, if it is there; one that is damaged is dropped."""
+    path = str(context.layout.arrangement(asked.relation, asked.keys))
+    if not native.exists(path):
+        return []
+    try:
+        before = _shape(native.table(path))
+        compacted(context, asked, follow(asked.relation))
+        return [Compaction(path, *_pairs(before, _shape(native.table(path))))]
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the copy, its relation is there
+        drop_damaged(context, asked, error)
+        return []
 
 
 def _output_trace(path: str, frontier: int, state: UnitState, held: Sequence[int], owner: str) -> Compaction:

@@ -4,7 +4,8 @@
 
 A trace is a sequence of batches: each holds the updates at times at or beyond its `lower` frontier and not beyond its `upper`.
 `since` is how far times have been advanced: reads at times beyond it are exact, others are refused. The frontiers are
-in the metadata of the commits that moved them, so they and the rows move together.
+in the metadata of the commits that moved them, so they and the rows move together. So is the version at which such a
+commit was meant to come: where another one came before it or after it that changed rows, nothing is read any more.
 Source: differential dataflow's trace and its descriptions (lower, upper, since).
 """
 
@@ -22,6 +23,7 @@ from deltalake import CommitProperties, DeltaTable, WriterProperties, write_delt
 
 from ivm.errors import StateError
 from ivm.lake import native
+from ivm.lake.log import commit_file, foreign_change, read_actions
 from ivm.names import native_ident
 from ivm.plan.nodes import WEIGHT
 from ivm.times.frontier import Frontier
@@ -49,6 +51,8 @@ class Description:
     origin: str = ""
     #: Which state of it the trace has followed up to, beyond its time: two that differ at one time went different ways.
     mark: str = ""
+    #: The version that its commit was to have; another one, and somebody else committed meanwhile.
+    version: int = -1
 
     def to_json(self) -> str:
         return json.dumps({**vars(self), "since": self.since.times, "upper": self.upper.times})
@@ -58,8 +62,9 @@ class Description:
         found = json.loads(text)
         since, upper = (Frontier(tuple(tuple(t) if isinstance(t, list) else t for t in found[n])) for n in ("since", "upper"))
         return cls(
-            tuple(found["keys"]), tuple(found["values"]), tuple(found["diffs"]), int(found["dimensions"]), since, upper, found["origin"], found.get("mark", "")
-        )
+            tuple(found["keys"]), tuple(found["values"]), tuple(found["diffs"]), int(found["dimensions"]), since, upper,
+            found["origin"], found.get("mark", ""), int(found.get("version", -1)),
+        )  # fmt: skip
 
 
 class ArrangedTrace:
@@ -79,7 +84,7 @@ class ArrangedTrace:
         description = Description(tuple(keys), tuple(values), tuple(diffs), dimensions, Frontier.of(zero), Frontier.of(zero))
         times = {f"time_{i}": pa.int64() for i in range(dimensions)}
         schema = pa.schema([*keys.items(), *values.items(), *times.items(), *diffs.items()])
-        write_deltalake(path, schema.empty_table(), mode="error", commit_properties=_committed(description))
+        write_deltalake(path, schema.empty_table(), mode="error", commit_properties=_committed(description, 0))
         return cls(path)
 
     @classmethod
@@ -90,24 +95,40 @@ class ArrangedTrace:
         """
         *columns, _, weight = rows.schema.names
         description = Description(tuple(keys), tuple(columns[len(keys) :]), (weight,), 1, Frontier.of(at), Frontier.of(at + 1), origin, mark)
+        there = DeltaTable(path) if native.exists(path) else None
         write_deltalake(
-            path, rows, mode="overwrite", schema_mode="overwrite", target_file_size=FILE_BYTES, writer_properties=_ROW_GROUPS,
-            commit_properties=_committed(description),
+            there or path, rows, mode="overwrite", schema_mode="overwrite", target_file_size=FILE_BYTES, writer_properties=_ROW_GROUPS,
+            commit_properties=_committed(description, there.version() + 1 if there else 0),
         )  # fmt: skip
         return cls(path)
 
     @property
     def description(self) -> Description:
-        for commit in DeltaTable(self.path).history():
-            if _TAG in commit:
-                return Description.from_json(commit[_TAG])
+        """Where the trace stands. Raises StateError where somebody else changed its rows; files that were only rewritten are accepted."""
+        return self._opened()[1]
+
+    def _opened(self) -> tuple[DeltaTable, Description]:
+        delta = DeltaTable(self.path)
+        for version in range(delta.version(), -1, -1):
+            file = commit_file(self.path, version)
+            if not file.exists():
+                break
+            actions = tuple(read_actions(file))
+            left = next((a["commitInfo"][_TAG] for a in actions if _TAG in a.get("commitInfo", {})), "")
+            if left:
+                found = Description.from_json(left)
+                if found.version == version:
+                    return delta, found
+                raise StateError(f"The trace at {self.path} was changed by somebody else before version {version}.", "Remove it; it is made anew.")
+            if what := foreign_change(actions):
+                raise StateError(f"The trace at {self.path} was changed by somebody else: {what} at version {version}.", "Remove it; it is made anew.")
         raise StateError(f"The table at {self.path} is no trace of ours.", "Choose another path.")
 
     # -- writing ----------------------------------------------------------------------------------
 
     def append(self, batch: pa.Table, upper: Frontier, mark: str = "") -> None:
         """Add the updates of the times from the trace's upper frontier to a new one. Raises StateError for updates outside."""
-        now = self.description
+        delta, now = self._opened()
         if not upper.beyond(now.upper):
             raise StateError(
                 f"The trace is complete up to {now.upper.times}; a batch can't end at {upper.times}.", "Append batches in the order of their frontiers."
@@ -119,12 +140,13 @@ class ArrangedTrace:
                 raise StateError(
                     f"An update at {time!r} is outside of this batch, from {now.upper.times} to {upper.times}.", "Give each update to the batch of its time."
                 )
-        schema = native.arrow_schema(DeltaTable(self.path).schema().to_json())
-        write_deltalake(self.path, batch.select(schema.names).cast(schema), mode="append", commit_properties=_committed(replace(now, upper=upper, mark=mark)))
+        schema = native.arrow_schema(delta.schema().to_json())
+        committed = _committed(replace(now, upper=upper, mark=mark), delta.version() + 1)
+        write_deltalake(delta, batch.select(schema.names).cast(schema), mode="append", commit_properties=committed)
 
     def advance(self, since: Frontier) -> None:
         """Logical compaction: advance all times by a frontier and add up what became equal. Readers at or beyond it see no difference."""
-        now = self.description
+        delta, now = self._opened()
         if not since.beyond(now.since):
             raise StateError(f"The trace was advanced to {now.since.times} already, not before {since.times}.", "A since frontier only moves forward.")
         parts = [f if isinstance(f, tuple) else (f,) for f in since]
@@ -135,13 +157,13 @@ class ArrangedTrace:
         plain = [native_ident(c) for c in (*now.keys, *now.values)]
         inner = f"SELECT {', '.join([*plain, *advanced, *map(native_ident, now.diffs)])} FROM t"
         rows = self._summed(now, inner, (*now.keys, *now.values, *_times(now)))
-        schema = native.arrow_schema(DeltaTable(self.path).schema().to_json())
-        write_deltalake(self.path, rows.cast(schema), mode="overwrite", commit_properties=_committed(replace(now, since=since)))
+        schema = native.arrow_schema(delta.schema().to_json())
+        write_deltalake(delta, rows.cast(schema), mode="overwrite", commit_properties=_committed(replace(now, since=since), delta.version() + 1))
 
     def rewrite(self) -> None:
         """Physical compaction: small files become large ones; no row changes."""
-        now = self.description
-        DeltaTable(self.path).optimize.compact(commit_properties=_committed(now))
+        delta, now = self._opened()
+        delta.optimize.compact(commit_properties=_committed(now, delta.version() + 1))
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -199,8 +221,8 @@ def _known(names: Sequence[str], wanted: Sequence[str], what: str) -> None:
         raise StateError(f"{what} has no column {', '.join(missing)}.", f"It has: {', '.join(names)}.")
 
 
-def _committed(description: Description) -> CommitProperties:
-    return CommitProperties(custom_metadata={_TAG: description.to_json()})
+def _committed(description: Description, version: int) -> CommitProperties:
+    return CommitProperties(custom_metadata={_TAG: replace(description, version=version).to_json()})
 
 
 def _times(description: Description) -> list[str]:

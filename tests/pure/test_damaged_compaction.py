@@ -1,0 +1,46 @@
+"""A lost data file keeps one unit from being compacted, not the others, and is mended by the next refresh. DuckDB stands in Spark's place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ivm.lake import native
+from ivm.refresh import compact
+from ivm.testing.recovery import differences
+from tests.pure.duck_session import WRITES, DuckSession
+from tests.scenes import saved
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_lost_file_stops_the_compaction_of_its_unit_only(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    lake = saved(DuckSession(), tmp_path, "compact", WRITES)
+    pipe = lake.pipeline(lake.folder)
+    trace = pipe.context.layout.accumulator_trace("totals", pipe.context.log.manifest().units["totals"].generation)
+    Path(native.table(trace).file_uris()[0].removeprefix("file://")).unlink()
+    done = pipe.compact(keep_epochs=0)
+    assert [Path(c.table).name for c in done if c.error] == ["totals"]
+    assert any("idle" in c.table and c.files_after < c.files_before for c in done)
+    assert "can't be compacted" in pipe.status()["views"]["totals"]["error"]
+    report = lake.pipeline(lake.folder).refresh()
+    assert "can't be compacted" in report.views["totals"].reason
+    assert report.views["idle"].strategy == "unchanged"
+    assert not [c for c in lake.pipeline(lake.folder).compact(keep_epochs=0) if c.error]
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def test_a_unit_that_could_not_be_written_is_compacted_another_time(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    lake = saved(DuckSession(), tmp_path, "compact", WRITES)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compact, "_accumulators", full)
+        assert [c for c in lake.pipeline(lake.folder).compact(keep_epochs=0) if "No space left" in c.error]
+    assert lake.pipeline(lake.folder).plan() is None
+    assert not [c for c in lake.pipeline(lake.folder).compact(keep_epochs=0) if c.error]
