@@ -45,6 +45,15 @@ class Index:
 
 
 @dataclass(frozen=True)
+class Accumulators:
+    """A trace of accumulators, with the condition for the batches that are read."""
+
+    path: str
+    columns: tuple[Column, ...]
+    before: str
+
+
+@dataclass(frozen=True)
 class Input:
     """A relation in an epoch: its snapshot that is read, which state that is, and its delta.
 
@@ -63,6 +72,8 @@ class Input:
     #: The version of the old state, where the table still has it.
     since: int | None = None
     indexes: tuple[Index, ...] = ()
+    #: Of a unit that keeps them.
+    accumulators: Accumulators | None = None
 
     def index(self, wanted: Wanted) -> Index | None:
         """The index that finds these rows, if there is one."""
@@ -90,7 +101,7 @@ class Datasets:
         self._spark = spark
         self._scratch = scratch
         self._tag = tag
-        self._inputs = inputs
+        self.inputs = inputs
         self._slices: dict[str, pa.Table] = {}
         self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[Wanted]] = {}
@@ -118,7 +129,7 @@ class Datasets:
         """How many rows of these relations statements will read, once all is loaded; None where that isn't known."""
         total = 0
         for relation in relations:
-            source = self._inputs[relation]
+            source = self.inputs[relation]
             scanned = source.rows if relation in self._scanned else 0
             if scanned is None:
                 return None
@@ -128,7 +139,7 @@ class Datasets:
 
     def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
         """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         keys = wide(rows).rename_columns([f"k{i}" for i in range(rows.num_columns)])
         folder = self._scratch / f"{self._tag}_{relation}_rows"
         table = native.table(source.path, source.version)
@@ -137,7 +148,7 @@ class Datasets:
     # -- reads ------------------------------------------------------------------------------------
 
     def _load_whole(self, relation: str) -> None:
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         if source.native and source.rows is not None and source.rows <= NATIVE_WHOLE_ROWS:
             self._slices[relation] = native.read(native.table(source.path, source.version), [c.name for c in source.columns]).cast(source.schema)
             self._whole.add(relation)
@@ -145,7 +156,7 @@ class Datasets:
 
     def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
         """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         wanted: dict[tuple[str, ...], list[pa.Table]] = {}
         merged = []
         for match in sorted(matches, key=repr):
@@ -202,7 +213,7 @@ class Datasets:
         if match not in self._keys_of:
             provider = match.provider
             parts = []
-            delta = self._inputs[provider.relation].delta
+            delta = self.inputs[provider.relation].delta
             if delta is not None:
                 parts.append(self._provided(delta, provider))
             if provider.level != DELTA and provider.relation in self._slices:
@@ -229,14 +240,14 @@ class Datasets:
         name = f"__ivm_{self._tag}_{relation}_{what}"
         with self._lock:
             if name not in self._registered:
-                columns = [*self._inputs[relation].columns, *(Column(f, "int") for f in flags)]
+                columns = [*self.inputs[relation].columns, *(Column(f, "int") for f in flags)]
                 register(self._spark(), name, data(), columns, self._scratch)
                 self._registered[name] = relation
         return ident(name)
 
     def _flagged(self, relation: str) -> pa.Table:
         """The rows of both states: those of the slice that did not change, and the delta's."""
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         delta = source.delta
         assert delta is not None
         rows = self._slices.get(relation, source.schema.empty_table())
@@ -253,7 +264,7 @@ class Datasets:
     # -- Reads ------------------------------------------------------------------------------------
 
     def changed(self, relation: str) -> bool:
-        return self._inputs[relation].delta is not None
+        return self.inputs[relation].delta is not None
 
     def signed(self, leaf: Leaf, level: int) -> str | None:
         relation = leaf.relation
@@ -264,13 +275,13 @@ class Datasets:
         return self._name(relation, "both", lambda: self._flagged(relation), [IN_NEW, IN_OLD])
 
     def delta(self, leaf: Leaf) -> str:
-        delta = self._inputs[leaf.relation].delta
+        delta = self.inputs[leaf.relation].delta
         assert delta is not None, f"{leaf.relation} did not change"
         return self._name(leaf.relation, "delta", lambda: delta, [WEIGHT])
 
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
         signed = self.signed(leaf, level)
-        source = self._inputs[leaf.relation]
+        source = self.inputs[leaf.relation]
         if signed is not None:
             if not self.changed(leaf.relation):
                 return signed, False
@@ -289,7 +300,7 @@ class Datasets:
         rows, weighted = self.state(leaf, level, state)
         if not weighted:
             return rows
-        source = self._inputs[leaf.relation]
+        source = self.inputs[leaf.relation]
         if source.since is not None and state is State.OLD:
             return table_ref(source.path, source.since)
         return self._whole_bag(leaf.relation, state)
@@ -297,7 +308,7 @@ class Datasets:
     def _whole_bag(self, relation: str, state: State) -> str:
         """All rows of the state that the table itself doesn't have, written out: inside a subquery Spark 4.2 got this union wrong."""
         name = f"__ivm_{self._tag}_{relation}_{state.value}_rows"
-        columns = self._inputs[relation].columns
+        columns = self.inputs[relation].columns
         delta = self.delta(Leaf(relation, relation, tuple(c.name for c in columns)))
         with self._lock:
             if name not in self._registered:
@@ -318,15 +329,35 @@ class Datasets:
         moved = f"SELECT {columns_sql(names)}, CAST({sign}{ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} FROM {delta}"
         return f"{same} UNION ALL {repeated(f'{there} UNION ALL {moved}', columns)}"
 
-    def stored(self, relation: str) -> str:
-        """A unit's own published rows: all of them, or at least those of the affected groups."""
-        if relation in self._slices:
-            return self._name(relation, "stored", lambda: self._slices[relation], [])
-        return self._table(relation)
+    def stored(self, unit: str) -> str:
+        if unit in self._slices:
+            return self._name(unit, "stored", lambda: self._slices[unit], [])
+        return self._table(unit)
 
     def _table(self, relation: str) -> str:
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         return table_ref(source.path, source.version)
+
+    def accumulators(self, unit: str) -> tuple[str, bool]:
+        """Small ones are handed over as Parquet, large ones scanned by Spark."""
+        kept = self.inputs[unit].accumulators
+        assert kept is not None, f"{unit} keeps none"
+        delta = native.table(kept.path)
+        if native.rows(delta) > 10 * NATIVE_WHOLE_ROWS:
+            return f"(SELECT * FROM delta.{ident(kept.path)} WHERE {kept.before})", True
+        name = f"__ivm_{self._tag}_{unit}_accumulators"
+        register(self._spark(), name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns, self._scratch)
+        self._registered[name] = unit
+        return ident(name), False
+
+    def published(self, unit: str) -> pa.Table:
+        """All of a unit's own published rows."""
+        source = self.inputs[unit]
+        return native.read(native.table(source.path, source.version), source.schema.names)
+
+    def beside(self, tag: str, inputs: Mapping[str, Input]) -> Datasets:
+        """Datasets of more inputs, with names of their own."""
+        return Datasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs)
 
     def close(self) -> None:
         """Forget the registered names."""

@@ -6,22 +6,27 @@ published, so that a full refresh ripples no further than what it changed, and r
 
 from __future__ import annotations
 
+import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ivm.errors import StateError
-from ivm.feed.source import Snapshot
+from ivm.execute.fixpoint import compute
 from ivm.lake import native
 from ivm.lake.types import stored_schema
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
+from ivm.planner.choose import wide_products
+from ivm.planner.strategy import Full
 from ivm.refresh.context import Context
-from ivm.refresh.fixpoint import compute
-from ivm.refresh.plan import ANEW
-from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, with_epoch, within
+from ivm.refresh.inputs import Inputs, unit_columns
+from ivm.refresh.instead import RECOVERED, told
+from ivm.refresh.plan import ANEW, FULL
+from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch, within
 from ivm.refresh.settings import settings
 from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
@@ -35,23 +40,61 @@ from ivm.trace.store import TRACE_CONFIGURATION, append_batch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_log = logging.getLogger(__name__)
+
+#: Up to this many input rows a full refresh is run as a small statement, beside others.
+SMALL_ROWS = 50_000
 #: Up to this many rows a result is compared with what is published, and committed by the native lane.
 COMPARE_ROWS = 1_000_000
 
 
 class FullBuild:
-    """Builds units in full within one epoch."""
+    """Builds units in full within one epoch; the handler of `ivm.planner.strategy.Full`."""
 
-    def __init__(
-        self, context: Context, plan: EpochPlan, attempt: str, manifest: Manifest, outcomes: dict[str, Outcome], snapshots: dict[str, Snapshot]
-    ) -> None:
-        self.context, self.plan, self.attempt, self.manifest, self.outcomes, self.snapshots = context, plan, attempt, manifest, outcomes, snapshots
+    def __init__(self, inputs: Inputs, attempt: str) -> None:
+        self.inputs, self.attempt = inputs, attempt
+        self.context, self.plan, self.manifest, self.outcomes, self.snapshots = inputs.context, inputs.plan, inputs.manifest, inputs.outcomes, inputs.snapshots
 
-    def run(self, view: str, unit_name: str, code: str, reason: str, cursors: dict[str, Cursor]) -> Outcome:
+    def is_small(self, view: str, unit: str) -> bool:
+        """Whether a unit reads so little that planning its statement costs more than running it."""
+        try:
+            rows = [self.inputs.rows_now(r) for r in self.inputs.reads(view, unit)]
+        except Exception as error:  # noqa: BLE001 - what can't be counted will say so when it is read
+            _log.info("the size of what %s reads is unknown: %s", unit, error)
+            return False
+        return all(n is not None for n in rows) and sum(n or 0 for n in rows) <= SMALL_ROWS
+
+    def run(self, view: str, unit: str, strategy: Full) -> Outcome:
+        """A unit's (or a view's, where it has no program) outcome, which may be an error."""
+        first = self._first_error(view, strategy)
+        try:
+            warning = self._warning(view, unit) if strategy.code in ("first_build", "definition_changed") else ""
+            return replace(self._build(view, unit, strategy.code, strategy.reason), warning=warning, first_error=first)
+        except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+            return Outcome(unit, view, FULL, "failed", "", "none", None, error=told(error), first_error=first)
+
+    def _first_error(self, view: str, strategy: Full) -> str:
+        """What the incremental refresh failed with, in this epoch or in an earlier one."""
+        if strategy.code != RECOVERED:
+            return ""
+        known = self.manifest.failing.get(view)
+        return known.incremental if self.plan.tasks[view].code == RECOVERED and known is not None else strategy.reason
+
+    def _warning(self, view: str, unit: str) -> str:
+        """What makes a unit costly to keep, if anything does."""
+        if unit not in self.inputs.units:
+            return ""
+        warning = "; ".join(wide_products(self.inputs.units[unit], {r: self.inputs.rows_now(r) for r in self.inputs.reads(view, unit)}))
+        if warning:
+            _log.warning("view %s: %s", view, warning)
+        return warning
+
+    def _build(self, view: str, unit_name: str, code: str, reason: str) -> Outcome:
         """Compute a unit (or a view without a program) into staging, or into a batch of its output trace."""
         started = time.perf_counter()
+        cursors = {r: self.inputs.cursor(r) for r in self.inputs.reads(view, unit_name)}
         compiled = self.context.compiled[view]
-        unit = next((u for u in compiled.program.units if u.name == unit_name), None)
+        unit = self.inputs.units.get(unit_name)
         before = self.manifest.units.get(unit_name) if code not in ANEW else None
         # Named by the epoch and the attempt that build it, so that one that was abandoned, or still runs, is never met.
         generation = f"{self.plan.epoch}_{self.attempt}"
@@ -87,7 +130,7 @@ class FullBuild:
             )
             rows_out = batch.num_rows
         return Outcome(
-            unit_name, view, "full", code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
+            unit_name, view, FULL, code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
             rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started, staging=staging if batch is None else "",
         )  # fmt: skip
 
@@ -123,14 +166,7 @@ class FullBuild:
             return f"({published})"
         trace = f"delta.{ident(self.context.layout.output_trace(relation, state.output_generation))}"
         weighted = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({published}) UNION ALL SELECT {columns}, {ident(WEIGHT)} FROM {trace} WHERE {ident(EPOCH)} = {self.plan.epoch}"
-        return f"({repeated(weighted, self._columns(relation))})"
-
-    def _columns(self, relation: str) -> tuple[Column, ...]:
-        for compiled in self.context.compiled.values():
-            for unit in compiled.program.units:
-                if unit.name == relation:
-                    return unit.columns
-        return self.context.compiled[relation].program.columns
+        return f"({repeated(weighted, unit_columns(self.context, relation))})"
 
     def _rows_in(self, cursors: dict[str, Cursor]) -> int:
         total = 0

@@ -13,12 +13,12 @@ from typing import Any
 from sqlglot import exp
 
 from ivm.errors import StateError
+from ivm.execute.fixpoint import compute
 from ivm.feed.source import other_commit
 from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import WEIGHT, Column
 from ivm.refresh.context import Context
-from ivm.refresh.fixpoint import compute
 from ivm.refresh.records import Cursor, Manifest
 from ivm.refresh.run import committed_or_raise
 from ivm.refresh.settings import changed, settings
