@@ -29,8 +29,9 @@ from ivm.refresh.compact import Compaction, compact
 from ivm.refresh.context import Context, Progress
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.integrity import readable
+from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan
-from ivm.refresh.run import Gate, Report, committed_or_raise, step_apply, step_check, step_compact, step_plan, step_publish, view_reports
+from ivm.refresh.run import Gate, Report, committed_or_raise, view_reports
 from ivm.refresh.verify import Verification, verify_view
 from ivm.refresh.views import View
 from ivm.session import get_session
@@ -308,15 +309,13 @@ class Pipeline:
         with self.context.exclusive():
             for _ in range(2):  # an interrupted epoch is finished first, then what came since is applied
                 resumed = self.context.log.open_epoch()
-                plan = step_plan(self.context, views, rebuild)
+                run = Run(self.context, self._gate(), views, rebuild)
+                advance(run)
+                plan = run.plan
                 if plan is None:
                     break
                 note = plan.note or note
-                outcomes = step_apply(self.context, plan)
-                step_check(self.context, plan, outcomes, self._gate())
-                step_publish(self.context, plan, outcomes)
-                step_compact(self.context)
-                done = view_reports(self.context, plan, outcomes, [*plan.tasks, *plan.broken])
+                done = view_reports(self.context, plan, run.outcomes, [*plan.tasks, *plan.broken])
                 reports.update({n: r for n, r in done.items() if n not in reports or r.strategy != "unchanged" or r.error})
                 if plan.epoch != resumed:
                     break

@@ -23,8 +23,9 @@ from ivm.refresh.full import stream_rows
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import base, inspect_tables
 from ivm.refresh.plan import INCREMENTAL, write_plan
+from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, UnitState, ViewTask, with_epoch, within
-from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, step_check, step_publish, view_reports
+from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, view_reports
 from ivm.refresh.settings import changed, settings
 from ivm.refresh.verify import recompute_sql, source_at
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
@@ -65,10 +66,9 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     except Exception:
         abandon(context, plan)
         raise
-    outcomes = context.log.record_outcomes(plan.epoch, [outcome])
-    step_check(context, plan, outcomes, gate)
-    step_publish(context, plan, outcomes)
-    return Report(plan.epoch, view_reports(context, plan, outcomes, [view]), round(time.perf_counter() - started, 3))
+    run = Run(context, gate, plan=plan, outcomes=context.log.record_outcomes(plan.epoch, [outcome]))
+    advance(run, "check", "publish")
+    return Report(plan.epoch, view_reports(context, plan, run.outcomes, [view]), round(time.perf_counter() - started, 3))
 
 
 def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, started: float) -> Outcome:

@@ -1,9 +1,4 @@
-"""The protocol's steps in order, each resumable: the one place where Pipeline, CLI and Airflow tasks meet.
-
-    STEPS = plan -> apply -> check -> publish        (compact is a task of its own)
-
-Invariant: whatever step a process dies in, calling the steps again from `plan` brings the same tables.
-"""
+"""What the protocol's steps do (their order stands in `ivm.refresh.protocol`), what drops an epoch, and what is reported of one."""
 
 from __future__ import annotations
 

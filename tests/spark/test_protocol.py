@@ -80,13 +80,13 @@ def test_rerun_after_a_stop_gives_the_same_tables(pipe, lake, monkeypatch, step)
 
     with monkeypatch.context() as patch:
         if step == "after_plan":
-            patch.setattr("ivm.pipeline.step_apply", stop)
+            patch.setattr("ivm.refresh.run.step_apply", stop)
         elif step == "between_batches":
             patch.setattr(incremental_module, "append_batch", once_then_stop(incremental_module.append_batch, 2))
         elif step == "after_apply":
-            patch.setattr("ivm.pipeline.step_check", stop)
+            patch.setattr("ivm.refresh.run.step_check", stop)
         elif step == "after_check":
-            patch.setattr("ivm.pipeline.step_publish", stop)
+            patch.setattr("ivm.refresh.run.step_publish", stop)
         elif step == "before_a_merge":
             patch.setattr(publish_module, "_publish_unit", stop)
         elif step == "between_merges":
