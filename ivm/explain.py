@@ -133,7 +133,7 @@ def _decided(context: Context, unit: Unit, lacking: bool = False) -> Strategy:
     """The unit's strategy if every relation changed and none has a known size; Unchanged where it reads none."""
     sources = context.snapshots({r for r in unit.reads if r in context.sources})
     facts = {r: relation_facts(context, r, sources, None) for r in (*unit.reads, unit.name)}
-    return decide(unit, Known(facts, dict.fromkeys(unit.reads, 0), 0, lacking=lacking))
+    return decide(unit, Known(facts, dict.fromkeys(unit.reads, 0), lacking=lacking, limits=context.limits))
 
 
 def _statements(strategy: Strategy) -> dict[str, str]:

@@ -25,6 +25,7 @@ from ivm.housekeeping import Retention
 from ivm.lake import native
 from ivm.names import check_name, table_ref
 from ivm.parameters import LANES, MODES, shown
+from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.compact import Compaction, compact
 from ivm.refresh.context import Context, Progress
 from ivm.refresh.epochs import EpochLog
@@ -53,7 +54,7 @@ class Pipeline:
 
     `spark` may be left out: a session is started when one is first needed (see `ivm.session.get_session`).
     `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone. `retention` says how long what
-    was replaced is kept, and how often a refresh compacts by itself.
+    was replaced is kept, and how often a refresh compacts by itself; `limits` what is small and what is too much (see `ivm.planner.limits`).
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Pipeline:
         lane: str = "auto",
         checks: Mapping[str, Any] | None = None,
         retention: Retention | None = None,
+        limits: Limits = EMBEDDED,
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
@@ -74,6 +76,8 @@ class Pipeline:
             raise ConfigError(f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md.")
         if retention is not None and not isinstance(retention, Retention):
             raise ConfigError(f"retention must be an ivm.housekeeping.Retention, found {shown(retention)}.", "Write Retention(hours=...).")
+        if not isinstance(limits, Limits):
+            raise ConfigError(f"limits must be an ivm.planner.limits.Limits, found {shown(limits)}.", "Pass EMBEDDED, CLUSTER or one of your own.")
         self.name = name
         self._spark = spark
         folder = Path(parameters.local_folder(root, "root")).absolute()
@@ -81,7 +85,7 @@ class Pipeline:
             raise ConfigError(f"The root {folder} is not a folder.", "Give the folder under which state and outputs shall live; it need not exist.")
         layout = Layout(str(folder))
         log, has_session = EpochLog(layout.epochs, name), lambda: self._spark is not None
-        self.context = Context(name, layout, log, lambda: self.spark, has_session, lane, retention or Retention(), checks=dict(checks or {}))
+        self.context = Context(name, layout, log, lambda: self.spark, has_session, lane, retention or Retention(), limits, checks=dict(checks or {}))
 
     @classmethod
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:

@@ -20,6 +20,7 @@ from ivm.lake import native
 from ivm.lake.keys import distinct, ends, filtered, matching, wide, within
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf
+from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 from ivm.rewrite.statements import repeated
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: Up to this many rows a relation is loaded whole by the native lane; above, Spark scans it.
-NATIVE_WHOLE_ROWS = 20_000
 #: Rows of a file that one core reads.
 ROW_GROUP = 65_536
 
@@ -97,10 +96,11 @@ class Wanted:
 class Datasets:
     """Implements `ivm.rewrite.statements.Reads` over materialized Parquet."""
 
-    def __init__(self, spark: Callable[[], SparkSession], scratch: Path, tag: str, inputs: Mapping[str, Input]) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], scratch: Path, tag: str, inputs: Mapping[str, Input], limits: Limits = EMBEDDED) -> None:
         self._spark = spark
         self._scratch = scratch
         self._tag = tag
+        self._limits = limits
         self.inputs = inputs
         self._slices: dict[str, pa.Table] = {}
         self._keys_of: dict[Match, pa.Table] = {}
@@ -143,13 +143,14 @@ class Datasets:
         keys = wide(rows).rename_columns([f"k{i}" for i in range(rows.num_columns)])
         folder = self._scratch / f"{self._tag}_{relation}_rows"
         table = native.table(source.path, source.version)
-        return native.read_matching(table, source.schema.names, [(rows.column_names, keys, False)], folder).cast(source.schema)
+        wanted = [(rows.column_names, keys, False)]
+        return native.read_matching(table, source.schema.names, wanted, folder, literals=self._limits.literal_keys).cast(source.schema)
 
     # -- reads ------------------------------------------------------------------------------------
 
     def _load_whole(self, relation: str) -> None:
         source = self.inputs[relation]
-        if source.native and source.rows is not None and source.rows <= NATIVE_WHOLE_ROWS:
+        if source.native and source.rows is not None and source.rows <= self._limits.native_whole_rows:
             self._slices[relation] = native.read(native.table(source.path, source.version), [c.name for c in source.columns]).cast(source.schema)
             self._whole.add(relation)
             self._rows_read[relation] = self._slices[relation].num_rows
@@ -182,7 +183,8 @@ class Datasets:
                     more = more.filter(pc.invert(earlier.of(more)))
                 rows = pa.concat_tables([rows, more])
         elif source.native:
-            rows = native.read_matching(native.table(source.path, source.version), columns, [(w.columns, w.keys, w.between) for w in merged], folder)
+            keys = [(w.columns, w.keys, w.between) for w in merged]
+            rows = native.read_matching(native.table(source.path, source.version), columns, keys, folder, literals=self._limits.literal_keys)
         else:
             rows = self._slice_by_spark(source, level, columns, merged)
         for earlier in self._matched.get(relation, []):
@@ -343,7 +345,7 @@ class Datasets:
         kept = self.inputs[unit].accumulators
         assert kept is not None, f"{unit} keeps none"
         delta = native.table(kept.path)
-        if native.rows(delta) > 10 * NATIVE_WHOLE_ROWS:
+        if native.rows(delta) > self._limits.accumulator_rows:
             return f"(SELECT * FROM delta.{ident(kept.path)} WHERE {kept.before})", True
         name = f"__ivm_{self._tag}_{unit}_accumulators"
         register(self._spark(), name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns, self._scratch)
@@ -357,7 +359,7 @@ class Datasets:
 
     def beside(self, tag: str, inputs: Mapping[str, Input]) -> Datasets:
         """Datasets of more inputs, with names of their own."""
-        return Datasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs)
+        return Datasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits)
 
     def close(self) -> None:
         """Forget the registered names."""

@@ -21,6 +21,7 @@ from typing import ClassVar
 
 from ivm.plan.nodes import Unit
 from ivm.planner.choose import Choice, choose, met_rows
+from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.recursion import FRONTIER, given, step_sql, support_sql, walk_steps, walk_support
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
@@ -35,15 +36,14 @@ class Known:
 
     `facts` are of all that it reads and of itself, `deltas` the changed rows of each relation that did change, `stored` the rows
     that it has. `strict` forbids a full refresh by cost; `lacking` says that the stored rows of a LIMIT were not enough.
-    A relation of more than `scanned_rows` costs its scan where it is read whole.
     """
 
     facts: Mapping[str, Facts]
     deltas: Mapping[str, int]
-    scanned_rows: int
     stored: int = 0
     strict: bool = False
     lacking: bool = False
+    limits: Limits = EMBEDDED
 
 
 @dataclass(frozen=True)
@@ -161,12 +161,13 @@ def decide(unit: Unit, known: Known) -> Strategy:
 def _incremental(unit: Unit, known: Known, rows: Mapping[str, int | None]) -> Incremental:
     requests, changed = Requests(), frozenset(known.deltas)
     walked = [(t, walk_term(t, known.facts, requests)) for b in unit.core.branches for t in delta_terms(b, changed)]
-    stored = from_stored(unit) and not known.lacking
+    limits = known.limits
+    stored = from_stored(unit, limits.stored_first_rows) and not known.lacking
     regrouped = unit.reduce is not None and not unit.reduce.linear and not stored
     levels = walk_groups(unit, walked, known.facts, requests)[0] if regrouped else ()
-    whole = [r for r in unit.reads if r in requests.whole and (rows[r] or 0) > known.scanned_rows]
+    whole = [r for r in unit.reads if r in requests.whole and (rows[r] or 0) > limits.native_whole_rows]
     met = met_rows(unit, rows, known.deltas, known.stored, stored)
-    choice = choose(rows, known.deltas, known.strict, whole, met)
+    choice = choose(rows, known.deltas, known.strict, whole, met, limits)
     if unit.fixpoint:
         return Fixpoint(unit, walked, requests, choice, known.facts, changed)
     if unit.reduce is None:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-#: A resulting state of more rows is judged by Spark; smaller ones in this process.
-IN_PROCESS_ROWS = 500_000
 RESULTING = "__ivm_resulting_copies"
 KEY_COPIES = "__ivm_rows_of_key"
 
@@ -91,7 +89,7 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     if outcome.publish == "merge":
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
         return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
-    rows, schema = _staged(context, outcome) if state.rows <= IN_PROCESS_ROWS else (schema.empty_table(), schema)
+    rows, schema = _staged(context, outcome) if state.rows <= context.limits.judged_rows else (schema.empty_table(), schema)
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 
 
@@ -141,10 +139,10 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
     assert state is not None
     schema = native.arrow_schema(state.schema)
     if outcome.publish == "replace":
-        if state.rows <= IN_PROCESS_ROWS:
+        if state.rows <= context.limits.judged_rows:
             return _pandas(_staged(context, outcome)[0])
         return context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}")
-    if state.rows + outcome.rows_out <= IN_PROCESS_ROWS and not any(pa.types.is_nested(t) for t in schema.types):
+    if state.rows + outcome.rows_out <= context.limits.judged_rows and not any(pa.types.is_nested(t) for t in schema.types):
         old = native.read(_published(context, outcome), schema.names).cast(schema)
         weighted = pa.concat_tables([old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)])
         return _pandas(native.consolidate(weighted, schema.names).drop_columns([WEIGHT]))

@@ -17,17 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ivm.execute.changes import StoredRowsLackingError
-from ivm.feed.datasets import NATIVE_WHOLE_ROWS
 from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide
 from ivm.refresh.arrange import drop_unread
 from ivm.refresh.context import Context
-from ivm.refresh.full import SMALL_ROWS, FullBuild
-from ivm.refresh.incremental import THREADS, Job, by_cursors, run_together
+from ivm.refresh.full import FullBuild
+from ivm.refresh.incremental import Job, by_cursors, run_together
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, instead, told
 from ivm.refresh.plan import FULL, INCREMENTAL, UNCHANGED
 from ivm.refresh.records import EpochPlan, Outcome
-from ivm.session import statements_over
+from ivm.session import statements
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +125,8 @@ class Apply:
         deltas = self.inputs.deltas(unit, state)
         facts = {r: self.inputs.facts(r, deltas.get(r)) for r in (*unit.reads, name)}
         sizes = {r: d.num_rows for r, d in deltas.items()}
-        return decide(unit, Known(facts, sizes, NATIVE_WHOLE_ROWS, state.rows, self.context.views[view].mode == "incremental", lacking))
+        strict = self.context.views[view].mode == "incremental"
+        return decide(unit, Known(facts, sizes, state.rows, strict, lacking, self.context.limits))
 
     def _schedule(self, view: str, unit: str, strategy: Strategy, jobs: list[Job], builds: list[_Build]) -> None:
         if isinstance(strategy, Full):
@@ -179,7 +179,7 @@ class Apply:
         """Small ones beside each other, since planning one costs more than running it; then the others, one by one."""
         small = [b for b in builds if self._full.is_small(b.view, b.unit)]
         if small:
-            with statements_over(self.context.spark(), SMALL_ROWS), ThreadPoolExecutor(THREADS) as pool:
+            with statements(self.context.spark(), small=True), ThreadPoolExecutor(self.context.limits.threads) as pool:
                 list(pool.map(self._run_build, small))
         for build in builds:
             if build not in small:

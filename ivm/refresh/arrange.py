@@ -38,9 +38,6 @@ from ivm.trace.store import read_batches
 
 _log = logging.getLogger(__name__)
 
-#: An arrangement whose later batches hold more than this share of its rows is made anew by compaction.
-HISTORY = 0.1
-
 
 @dataclass(frozen=True)
 class Arranged:
@@ -138,7 +135,7 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
         if gap(snapshot, after, at.table_id, mark):
             return None
         try:
-            return source_delta(snapshot, after, upto, columns, context.spark)
+            return source_delta(snapshot, after, upto, columns, context.spark, context.limits.delta_rows)
         except Exception as error:  # noqa: BLE001 - whatever keeps the feed from being read, the table itself can be
             _log.info("the arrangement of %s is made anew: its feed after version %s can't be read (%s)", snapshot.path, after, error)
             return None
@@ -169,7 +166,7 @@ class Arrangements:
 
 def _found(context: Context, trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Path) -> pa.Table:
     try:
-        return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch)
+        return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch, context.limits.literal_keys)
     except Exception:
         context.layout.drop(trace.path)  # the views that search it are built anew this time, and it by the next refresh
         raise
@@ -244,6 +241,6 @@ def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
     now = ArrangedTrace(path).description
     sums = native.query(f"SELECT count(*) AS n, count(CASE WHEN {native_ident(TIME)} > {since_of(now)} THEN 1 END) AS later FROM t", {"t": native.table(path)})
     (held,) = sums.to_pylist()
-    if now.origin == followed.origin and upto_of(now) <= followed.time and held["later"] > HISTORY * held["n"]:
+    if now.origin == followed.origin and upto_of(now) <= followed.time and held["later"] > context.limits.history_share * held["n"]:
         rebuilt(context, asked, followed, now.values)
         native.vacuum(path, context.retention.hours)

@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Up to this many input rows a full refresh is run as a small statement, beside others.
-SMALL_ROWS = 50_000
-#: Up to this many rows a result is compared with what is published, and committed by the native lane.
-COMPARE_ROWS = 1_000_000
-
 
 class FullBuild:
     """Builds units in full within one epoch; the handler of `ivm.planner.strategy.Full`."""
@@ -62,7 +57,7 @@ class FullBuild:
         except Exception as error:  # noqa: BLE001 - what can't be counted will say so when it is read
             _log.info("the size of what %s reads is unknown: %s", unit, error)
             return False
-        return all(n is not None for n in rows) and sum(n or 0 for n in rows) <= SMALL_ROWS
+        return all(n is not None for n in rows) and sum(n or 0 for n in rows) <= self.context.limits.small_build_rows
 
     def run(self, view: str, unit: str, strategy: Full) -> Outcome:
         """A unit's (or a view's, where it has no program) outcome, which may be an error."""
@@ -84,7 +79,8 @@ class FullBuild:
         """What makes a unit costly to keep, if anything does."""
         if unit not in self.inputs.units:
             return ""
-        warning = "; ".join(wide_products(self.inputs.units[unit], {r: self.inputs.rows_now(r) for r in self.inputs.reads(view, unit)}))
+        rows = {r: self.inputs.rows_now(r) for r in self.inputs.reads(view, unit)}
+        warning = "; ".join(wide_products(self.inputs.units[unit], rows, self.context.limits))
         if warning:
             _log.warning("view %s: %s", view, warning)
         return warning
@@ -188,7 +184,7 @@ class FullBuild:
         staged = write_counted(spark.sql(accumulate(unit, core_sql(unit.core, self._leaf), weighted=False)), staging)
         path = self.context.layout.accumulator_trace(unit.name, generation)
         app = self.context.app(unit.name, f"accumulators/{generation}")
-        if staged <= COMPARE_ROWS:
+        if staged <= self.context.limits.compare_rows:
             batch = native.plain(native.parquet(staging).to_table())
             if not append_batch(path, batch, epoch, app) and not native.exists(path):
                 # A trace without batches is a table all the same.
@@ -209,7 +205,7 @@ class FullBuild:
 
     def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:
         """The result less what is published, or None where the table must be replaced as a whole."""
-        if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > COMPARE_ROWS:
+        if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > self.context.limits.compare_rows:
             return None
         if any(has_map(c.type) or "variant" in c.type for c in columns):
             return None

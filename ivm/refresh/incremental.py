@@ -25,13 +25,8 @@ from ivm.refresh.inputs import Inputs
 from ivm.refresh.plan import INCREMENTAL
 from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
 from ivm.rewrite.slices import Requests
-from ivm.session import is_small, statements_over
+from ivm.session import statements
 from ivm.trace.store import append_batch
-
-#: A delta result of more rows is not collected; the view is refreshed in full instead.
-RESULT_ROWS = 1_000_000
-#: Statements of independent units overlap: planning one uses the time another waits.
-THREADS = 3
 
 
 @dataclass(frozen=True)
@@ -69,8 +64,8 @@ def run_together(inputs: Inputs, scratch: Path, tag: str, jobs: Sequence[Job], e
         for relation in (*job.strategy.unit.reads, job.strategy.unit.name):
             if relation not in read:
                 read[relation] = inputs.input(relation, job.state)
-    context = inputs.context
-    datasets = Datasets(context.spark, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read)
+    context, limits = inputs.context, inputs.context.limits
+    datasets = Datasets(context.spark, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read, limits)
     datasets.load(requests)
 
     def run(job: Job) -> None:
@@ -79,10 +74,11 @@ def run_together(inputs: Inputs, scratch: Path, tag: str, jobs: Sequence[Job], e
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             ended[job.strategy.unit.name] = error
 
-    small = [job for job in jobs if is_small(datasets.rows(job.strategy.unit.reads))]
-    for some, rows in ((small, 0), ([j for j in jobs if j not in small], None)):
-        with statements_over(context.spark(), rows), ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(run, some))
+    sizes = {job.strategy.unit.name: datasets.rows(job.strategy.unit.reads) for job in jobs}
+    small = {name for name, rows in sizes.items() if rows is not None and rows <= limits.small_statement_rows}
+    for kind in (True, False):
+        with statements(context.spark(), small=kind), ThreadPoolExecutor(limits.threads) as pool:
+            list(pool.map(run, [job for job in jobs if (job.strategy.unit.name in small) is kind]))
     datasets.close()
 
 
@@ -116,8 +112,9 @@ def _store(inputs: Inputs, job: Job, changes: Changes) -> pa.Table:
 
 
 def collected(inputs: Inputs, sql: str) -> pa.Table:
-    """A statement's rows. Raises TooLargeError for more than RESULT_ROWS."""
-    result = inputs.context.spark().sql(sql).limit(RESULT_ROWS + 1).toArrow()
-    if result.num_rows > RESULT_ROWS:
-        raise TooLargeError(f"the delta of the result has more than {RESULT_ROWS:,} rows")
+    """A statement's rows. Raises TooLargeError for more than the profile's `result_rows`."""
+    most = inputs.context.limits.result_rows
+    result = inputs.context.spark().sql(sql).limit(most + 1).toArrow()
+    if result.num_rows > most:
+        raise TooLargeError(f"the delta of the result has more than {most:,} rows")
     return native.plain(result)

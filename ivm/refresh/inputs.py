@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -99,7 +100,9 @@ class Inputs:
 
     def facts(self, relation: str, delta: pa.Table | None = None) -> Facts:
         """What a walk may know of a relation with this delta."""
-        return relation_facts(self.context, relation, self.snapshots, self.rows(relation), _moved(delta))
+        rows = self.rows(relation)
+        small = rows is not None and rows <= self.context.limits.whole_rows
+        return replace(relation_facts(self.context, relation, self.snapshots, rows), moved=_moved(delta), small=small)
 
     def input(self, relation: str, reader: UnitState) -> Input:
         """A relation as a unit in that state reads it: a source's new rows, a unit's old ones, each with its delta."""
@@ -127,7 +130,7 @@ class Inputs:
         if upto == cursor.version:
             return pa.table({})
         columns = [c.name for c in self.columns(relation)]
-        return source_delta(self.snapshots[relation], cursor.version or 0, upto or 0, columns, self.context.spark)
+        return source_delta(self.snapshots[relation], cursor.version or 0, upto or 0, columns, self.context.spark, self.context.limits.delta_rows)
 
     def _unit_delta(self, relation: str, cursor: Cursor) -> pa.Table:
         state, columns = self.state(relation), [c.name for c in self.columns(relation)]
@@ -152,16 +155,16 @@ def unit_columns(context: Context, relation: str) -> tuple[Column, ...]:
     return next((u.columns for u in units if u.name == relation), None) or context.compiled[relation].program.columns
 
 
-def relation_facts(context: Context, relation: str, snapshots: Mapping[str, Snapshot], rows: int | None, moved: bool = False) -> Facts:
+def relation_facts(context: Context, relation: str, snapshots: Mapping[str, Snapshot], rows: int | None) -> Facts:
     """What a walk may know of a source or a unit that has so many rows (None: unknown)."""
     if relation in snapshots:
         source, columns = context.sources[relation], snapshots[relation].columns
         actual = {c.name.lower(): c.name for c in columns}
         key = tuple(actual[k.lower()] for k in source.primary_key)
-        return Facts(Relation(relation, "source", columns, key), rows, source.foreign_keys, moved)
+        return Facts(Relation(relation, "source", columns, key), rows, source.foreign_keys)
     units = (u for c in context.compiled.values() for u in c.program.units)
     key = next((u.key for u in units if u.name == relation), ())
-    return Facts(Relation(relation, "unit", unit_columns(context, relation), key), rows, moved=moved)
+    return Facts(Relation(relation, "unit", unit_columns(context, relation), key), rows)
 
 
 def _needed_columns(units: Iterable[Unit]) -> dict[str, set[str]]:

@@ -58,10 +58,6 @@ class Verification:
         return f"{self.view}: DIFFERS, {rows}{why}"
 
 
-#: Differing rows that are counted and sampled; more are not collected.
-SAMPLED_ROWS = 10_000
-
-
 def verify_view(context: Context, view: str, recomputed: str | None = None) -> Verification:
     """Compare what readers see; `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute).
 
@@ -81,7 +77,7 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     fresh = recomputed or recompute_sql(context, view, context.log.manifest())
     published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, version)}"
     rows = f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\nUNION ALL\n{published}"
-    differing = context.spark().sql(consolidated(rows, [Column(n, "") for n in names])).limit(SAMPLED_ROWS).toArrow().to_pylist()
+    differing = context.spark().sql(consolidated(rows, [Column(n, "") for n in names])).limit(context.limits.sampled_rows).toArrow().to_pylist()
     weights = [row.pop(WEIGHT) for row in differing]
     missing = [row for row, weight in zip(differing, weights, strict=True) if weight > 0]
     unexpected = [row for row, weight in zip(differing, weights, strict=True) if weight < 0]

@@ -15,7 +15,7 @@ RECURSION = "WITH RECURSIVE r(ok, n) AS (SELECT ok, 0 FROM orders UNION{} SELECT
 
 def known(unit, rows=None, changed=10, **more):
     facts = {n: Facts(r, rows) for n, r in RELATIONS.items()} | {unit.name: Facts(Relation(unit.name, "unit", unit.columns), rows)}
-    return Known(facts, dict.fromkeys(unit.reads, changed) if changed else {}, 20_000, **more)
+    return Known(facts, dict.fromkeys(unit.reads, changed) if changed else {}, **more)
 
 
 @pytest.mark.parametrize(
