@@ -23,7 +23,7 @@ from ivm.explain import Explanation, explain_view
 from ivm.feed.source import Source, inspect
 from ivm.housekeeping import Retention
 from ivm.lake import native
-from ivm.names import check_name, table_ref
+from ivm.names import check_name
 from ivm.parameters import LANES, MODES, shown
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.compact import Compaction, compact
@@ -32,6 +32,7 @@ from ivm.refresh.epochs import EpochLog
 from ivm.refresh.integrity import readable
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan
+from ivm.refresh.relations import unit_table
 from ivm.refresh.run import Gate, Report, committed_or_raise, view_reports
 from ivm.refresh.verify import Verification, verify_view
 from ivm.refresh.views import View
@@ -351,14 +352,14 @@ class Pipeline:
             self._compile()
             return self.spark.sql(as_of_sql(self.context, name, as_of, revision if revision is not None else epoch))
         if epoch is None:
-            committed_or_raise(self.context, name)
+            state = committed_or_raise(self.context, name)
             version = readable(self.context, name)
         else:
             units = self.context.log.manifest(epoch).units
             if name not in units:
                 raise ViewError(f"View {view!r} did not exist at epoch {epoch}.", "Read it at a later epoch.")
-            version = units[name].version
-        return self.spark.sql(f"SELECT * FROM {table_ref(self.context.layout.table(name, True), version)}")
+            state, version = units[name], units[name].version
+        return self.spark.sql(f"SELECT * FROM {unit_table(self.context, name, state, version)}")
 
     def revisions(self, view: str) -> list[Revision]:
         """Which days each revision of a view changed, for a view that is kept by day. Raises ConfigError for others."""

@@ -346,7 +346,7 @@ class Datasets:
         assert kept is not None, f"{unit} keeps none"
         delta = native.table(kept.path)
         if native.rows(delta) > self._limits.accumulator_rows:
-            return f"(SELECT * FROM delta.{ident(kept.path)} WHERE {kept.before})", True
+            return f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})", True
         name = f"__ivm_{self._tag}_{unit}_accumulators"
         register(self._spark(), name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns, self._scratch)
         self._registered[name] = unit

@@ -24,10 +24,11 @@ from ivm.feed.datasets import Index, Wanted
 from ivm.feed.deltas import source_delta
 from ivm.feed.source import Snapshot, gap
 from ivm.lake import native
-from ivm.names import ident, native_ident, table_ref
+from ivm.names import ident, native_ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, UnitState, within
+from ivm.refresh.relations import frozen_table, unit_table
 from ivm.refresh.views import View
 from ivm.session import error_text
 from ivm.sql.render import columns_sql
@@ -116,7 +117,6 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
     """A source up to its cursor, its times versions; or a view as of the last committed epoch, its times epochs."""
     if relation not in sources:
         state = units[relation]
-        path = context.layout.table(relation, state.public)
         schema = native.arrow_schema(state.schema)
         trace = context.layout.output_trace(relation, state.output_generation)
 
@@ -125,7 +125,7 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
                 return None
             return read_batches(trace, columns, after, state.epoch, schema, within(state.batches, EPOCH))
 
-        return Followed(f"{state.definition}/{state.output_generation}", state.epoch, "", schema, table_ref(path, state.version), published)
+        return Followed(f"{state.definition}/{state.output_generation}", state.epoch, "", schema, unit_table(context, relation, state), published)
 
     snapshot, at = snapshots[relation], sources[relation]
     assert at.version is not None
@@ -140,7 +140,7 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
             _log.info("the arrangement of %s is made anew: its feed after version %s can't be read (%s)", snapshot.path, after, error)
             return None
 
-    return Followed(at.table_id, upto, at.fingerprint, native.arrow_schema(snapshot.schema), table_ref(snapshot.path, upto), fed)
+    return Followed(at.table_id, upto, at.fingerprint, native.arrow_schema(snapshot.schema), frozen_table(snapshot, upto), fed)
 
 
 class Arrangements:

@@ -18,22 +18,22 @@ from ivm.errors import StateError
 from ivm.execute.fixpoint import compute
 from ivm.lake import native
 from ivm.lake.types import stored_schema
-from ivm.names import ident, table_ref
+from ivm.names import ident
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.planner.choose import wide_products
 from ivm.planner.strategy import Full
-from ivm.refresh.context import Context
-from ivm.refresh.inputs import Inputs, unit_columns
+from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, told
 from ivm.refresh.plan import ANEW, FULL
-from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch, within
+from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
+from ivm.refresh.relations import signed, unit_table
 from ivm.refresh.settings import settings
 from ivm.rewrite.accumulators import accumulator_columns
-from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
+from ivm.rewrite.statements import accumulate, consolidated, final_rows
 from ivm.session import stored_as_read
 from ivm.sql.maps import has_map
 from ivm.sql.padding import keeps_padding
-from ivm.sql.render import columns_sql, core_sql, unit_sql
+from ivm.sql.render import core_sql, unit_sql
 from ivm.sql.text import splice
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
 
@@ -95,7 +95,7 @@ class FullBuild:
         # Named by the epoch and the attempt that build it, so that one that was abandoned, or still runs, is never met.
         generation = f"{self.plan.epoch}_{self.attempt}"
         if unit is None:
-            sql = splice(self.context.views[view].sql, {r: self._from(r) for r in compiled.program.relations})
+            sql = splice(self.context.views[view].sql, {r: self.inputs.new(r) for r in compiled.program.relations})
         elif unit.reduce is not None and unit.reduce.linear:
             sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
         elif unit.fixpoint:
@@ -133,36 +133,8 @@ class FullBuild:
     def _staging(self, what: str) -> str:
         return self.context.layout.staging(self.plan.epoch, self.attempt, what)
 
-    # -- inputs: the new state of each relation ----------------------------------------------------
-
-    def _from(self, relation: str) -> str:
-        if relation in self.snapshots:
-            return self._source(relation, self.snapshots[relation].columns)
-        return self._upstream(relation)
-
     def _leaf(self, leaf: Leaf) -> str:
-        return self._from(leaf.relation)
-
-    def _source(self, relation: str, columns: tuple[Column, ...]) -> str:
-        snapshot = self.snapshots[relation]
-        return f"(SELECT {columns_sql([c.name for c in columns])} FROM {table_ref(snapshot.path, self.plan.sources[relation].version)})"
-
-    def _upstream(self, relation: str) -> str:
-        outcome = self.outcomes.get(relation)
-        state = outcome.state if outcome and outcome.state else self.manifest.units[relation]
-        names = native.arrow_schema(state.schema).names
-        columns = columns_sql(names)
-        if outcome is not None and outcome.publish == "replace":
-            return f"(SELECT {columns} FROM parquet.{ident(outcome.staging)})"
-        if not state.arranged:
-            return f"({stream_rows(self.context, relation, state, self.plan.epoch)})"
-        before = self.manifest.units[relation]
-        published = f"SELECT {columns} FROM {table_ref(self.context.layout.table(relation, before.public), before.version)}"
-        if outcome is None or outcome.publish == "none":
-            return f"({published})"
-        trace = f"delta.{ident(self.context.layout.output_trace(relation, state.output_generation))}"
-        weighted = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({published}) UNION ALL SELECT {columns}, {ident(WEIGHT)} FROM {trace} WHERE {ident(EPOCH)} = {self.plan.epoch}"
-        return f"({repeated(weighted, unit_columns(self.context, relation))})"
+        return self.inputs.new(leaf.relation)
 
     def _rows_in(self, cursors: dict[str, Cursor]) -> int:
         total = 0
@@ -210,19 +182,9 @@ class FullBuild:
         if any(has_map(c.type) or "variant" in c.type for c in columns):
             return None
         names = [c.name for c in columns]
-        path = self.context.layout.table(unit, before.public)
-        new = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM parquet.{ident(staging)}"
-        old = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, before.version)}"
+        new, old = signed(f"parquet.{ident(staging)}", names, 1), signed(unit_table(self.context, unit, before), names, -1)
         result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
         return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
-
-
-def stream_rows(context: Context, name: str, state: UnitState, upto: int) -> str:
-    """The rows of a unit that keeps none, as of an epoch, from its accumulators."""
-    unit = next(u for c in context.compiled.values() for u in c.program.units if u.name == name)
-    trace = f"delta.{ident(context.layout.accumulator_trace(name, state.generation))}"
-    counted = within(state.batches, ident(EPOCH))
-    return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {ident(EPOCH)} <= {upto} AND {counted})"))
 
 
 def write_counted(frame: DataFrame, folder: str) -> int:

@@ -22,9 +22,11 @@ from ivm.refresh.arrange import Arrangements, followed
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import base
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, within
+from ivm.refresh.relations import after_epoch, frozen_table
 from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import Facts
+from ivm.sql.render import columns_sql
 from ivm.trace.store import read_batches
 
 
@@ -79,6 +81,15 @@ class Inputs:
     def rows_now(self, relation: str) -> int | None:
         """The rows that a full refresh in this epoch reads."""
         return self.rows(relation) if relation in self.snapshots else self.state(relation).rows
+
+    def new(self, relation: str) -> str:
+        """All rows of a relation in this epoch, as a FROM item for Spark."""
+        if relation in self.snapshots:
+            snapshot = self.snapshots[relation]
+            columns = columns_sql([c.name for c in snapshot.columns])
+            return f"(SELECT {columns} FROM {frozen_table(snapshot, self.plan.sources[relation].version)})"
+        outcome, before = self.outcomes.get(relation), self.manifest.units.get(relation)
+        return f"({after_epoch(self.context, outcome, relation, before, unit_columns(self.context, relation), self.plan.epoch)})"
 
     def delta(self, relation: str, cursor: Cursor) -> pa.Table | None:
         """The consolidated delta since the cursor up to this epoch; None where it is empty. Raises GapError where it can't be told."""
