@@ -1,17 +1,25 @@
-"""What a view's refresh does, in words and SQL: for people (str) and machines (to_dict)."""
+"""What a view's refresh does, in words and SQL: for people (str) and machines (to_dict).
+
+The strategies are those that a refresh decides on (`ivm.planner.strategy`), for the case that every relation changed and nobody
+knows its size; their statements are those that it runs, over telling names in place of datasets.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ivm.names import ident
-from ivm.plan.nodes import Leaf, Program, Refusal, Unit
-from ivm.refresh.arrange import arrangements
+from ivm.plan.nodes import Leaf, Refusal, Unit
+from ivm.planner.strategy import FromStored, Incremental, Known, Strategy, decide
+from ivm.refresh.arrange import Arranged, arrangements
 from ivm.refresh.context import Context
-from ivm.rewrite.delta_join import State, delta_terms
-from ivm.rewrite.slices import DELTA, WHOLE, Facts, Requests, walk_groups, walk_term
-from ivm.rewrite.statements import accumulated_delta, group_delta, linear_delta
+from ivm.refresh.inputs import relation_facts
+from ivm.rewrite.delta_join import State
+from ivm.rewrite.recursion import FRONTIER
+from ivm.rewrite.slices import DELTA, WHOLE, Requests
+from ivm.rewrite.support import CANDIDATES
 
 
 @dataclass(frozen=True)
@@ -27,7 +35,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a view is refreshed. `sql` is each unit's statement if every relation changed."""
+    """How a view is refreshed. `sql` are the statements if every relation changed, by unit and what they are for; `units` are the strategies."""
 
     view: str
     strategy: str
@@ -36,6 +44,7 @@ class Explanation:
     refusals: tuple[Refusal, ...]
     sql: dict[str, str]
     rules: tuple[str, ...] = ()
+    units: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -45,6 +54,7 @@ class Explanation:
             "operators": [vars(o) for o in self.operators],
             "refusals": [vars(r) for r in self.refusals],
             "rules": list(self.rules),
+            "units": self.units,
             "sql": self.sql,
         }
 
@@ -55,13 +65,20 @@ class Explanation:
         for o in self.operators:
             lines += [f"  {o.unit}: {o.operator} ({o.algebra})", f"    rule:  {o.rule}", *(f"    reads: {r}" for r in o.reads)]
         lines += ["", *(f"  rule of choice: {r}" for r in self.rules)] if self.rules else []
-        for unit, sql in self.sql.items():
-            lines += ["", f"-- {unit}", sql]
+        for title, sql in self.sql.items():
+            lines += ["", f"-- {title}" + (f" ({self.units[title]})" if title in self.units else ""), sql]
         return "\n".join(lines)
+
+
+#: Relations of a recursion's iterations, in words.
+_ITERATED = {FRONTIER: "the rows found last", CANDIDATES: "the rows that lost a derivation"}
 
 
 class _Named:
     """Reads for show: each dataset by a telling name; every relation is taken to have changed."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
 
     def changed(self, relation: str) -> bool:  # noqa: ARG002 - for show, everything changed
         return True
@@ -69,10 +86,10 @@ class _Named:
     def signed(self, leaf: Leaf, level: int) -> str | None:
         if level == WHOLE:
             return ident(f"{leaf.relation}, all")
-        return ident(f"delta of {leaf.relation}") if level == DELTA else ident(f"slice and delta of {leaf.relation}")
+        return self.delta(leaf) if level == DELTA else ident(f"slice and delta of {leaf.relation}")
 
     def delta(self, leaf: Leaf) -> str:
-        return ident(f"delta of {leaf.relation}")
+        return ident(_ITERATED.get(leaf.relation) or f"delta of {leaf.relation}")
 
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
         what = "all" if level == WHOLE else f"slice {level}"
@@ -82,6 +99,13 @@ class _Named:
         what = "all" if level == WHOLE else "slice"
         return ident(f"{state.value} {leaf.relation}, {what}")
 
+    def stored(self, unit: str) -> str:
+        affected = any(relation == unit for relation, _ in self._requests.matches)
+        return ident("stored rows, affected groups" if affected else "stored rows, all")
+
+    def accumulators(self, unit: str) -> tuple[str, bool]:  # noqa: ARG002 - there is one for each unit
+        return ident("accumulators"), False
+
 
 def explain_view(context: Context, view: str) -> Explanation:
     """Explain a compiled view."""
@@ -89,49 +113,46 @@ def explain_view(context: Context, view: str) -> Explanation:
     asked = arrangements(context)
     operators: list[Operator] = []
     sql: dict[str, str] = {}
+    units: dict[str, str] = {}
     for unit in program.units:
-        facts = {r: _facts(context, program, r) for r in (*unit.reads, unit.name)}
-        requests = Requests()
-        walked = [(t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(unit.reads))]
-        reads = []
-        named = _Named()
-        if unit.reduce is None:
-            sql[unit.name] = linear_delta(unit, walked, named)
-        elif unit.reduce.linear:
-            sql[unit.name] = accumulated_delta(unit, walked, named, ident("accumulators"))
-        else:
-            levels, own = walk_groups(unit, walked, facts, requests)
-            sql[unit.name] = group_delta(unit, walked, levels, named, ident("stored rows, all" if own == WHOLE else "stored rows, affected groups"))
-        for (relation, level), matches in sorted(requests.matches.items(), key=lambda i: (i[0][1], i[0][0])):
-            by = sorted(
-                {
-                    f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} of {m.provider.relation}"
-                    for m in matches
-                }
-            )
-            reads.append(f"{relation}, slice {level}: rows by {'; or by '.join(by)}")
-            found = [next((a for a in asked if a.relation == relation and set(a.keys) <= set(m.columns)), None) for m in matches]
-            if all(found):
-                reads.append(f"  searched in {'; '.join(sorted({str(a) for a in found}))}")
-        reads += [f"{relation}: all rows" for relation in sorted(requests.whole)]
+        strategy = _decided(context, unit)
+        units[unit.name], statements = strategy.name, _statements(strategy)
+        reads = _reads(strategy, asked)
+        if isinstance(strategy, FromStored):
+            otherwise = _decided(context, unit, lacking=True)
+            reads += ["where its stored rows are not enough:", *(f"  {r}" for r in _reads(otherwise, asked))]
+            statements |= {f"where its stored rows are not enough ({otherwise.name})": s for s in _statements(otherwise).values()}
+        sql |= {f"{unit.name}, {what}" if what else unit.name: text for what, text in statements.items()}
         operators += _operators(unit, tuple(reads))
-    strategy = "incremental" if program.incremental else "full"
-    return Explanation(
-        context.views[view].name, strategy, tuple((c.name, c.type) for c in program.columns), tuple(operators), program.refusals, sql, program.rules
-    )
+    strategy_ = "incremental" if program.incremental else "full"
+    columns = tuple((c.name, c.type) for c in program.columns)
+    return Explanation(context.views[view].name, strategy_, columns, tuple(operators), program.refusals, sql, program.rules, units)
 
 
-def _facts(context: Context, program: Program, relation: str) -> Facts:
-    from ivm.plan.nodes import Relation
+def _decided(context: Context, unit: Unit, lacking: bool = False) -> Strategy:
+    """The unit's strategy if every relation changed and none has a known size; Unchanged where it reads none."""
+    sources = context.snapshots({r for r in unit.reads if r in context.sources})
+    facts = {r: relation_facts(context, r, sources, None) for r in (*unit.reads, unit.name)}
+    return decide(unit, Known(facts, dict.fromkeys(unit.reads, 0), lacking=lacking, limits=context.limits))
 
-    if relation in context.sources:
-        source = context.sources[relation]
-        snapshot = context.snapshots({relation})[relation]
-        actual = {c.name.lower(): c.name for c in snapshot.columns}
-        return Facts(Relation(relation, "source", snapshot.columns, tuple(actual[k.lower()] for k in source.primary_key)), None, source.foreign_keys)
-    unit = next((u for u in program.units if u.name == relation), None)
-    columns = unit.columns if unit else context.compiled[relation].program.columns
-    return Facts(Relation(relation, "unit", columns, unit.key if unit else ()), None)
+
+def _statements(strategy: Strategy) -> dict[str, str]:
+    return strategy.statements(_Named(strategy.requests)) if isinstance(strategy, Incremental) else {}
+
+
+def _reads(strategy: Strategy, asked: Sequence[Arranged]) -> list[str]:
+    """What is read, slice by slice, in words."""
+    requests = strategy.requests if isinstance(strategy, Incremental) else Requests()
+    reads = []
+    for (relation, level), matches in sorted(requests.matches.items(), key=lambda i: (i[0][1], i[0][0])):
+        by = sorted(
+            {f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} of {m.provider.relation}" for m in matches}
+        )
+        reads.append(f"{relation}, slice {level}: rows by {'; or by '.join(by)}")
+        found = [next((a for a in asked if a.relation == relation and set(a.keys) <= set(m.columns)), None) for m in matches]
+        if all(found):
+            reads.append(f"  searched in {'; '.join(sorted({str(a) for a in found}))}")
+    return reads + [f"{relation}: all rows" for relation in sorted(requests.whole)]
 
 
 _PRODUCT = "d(R1 x..x Rk) = sum over i of R1' x..x R(i-1)' x dRi x R(i+1) x..x Rk"

@@ -23,14 +23,17 @@ from ivm.explain import Explanation, explain_view
 from ivm.feed.source import Source, inspect
 from ivm.housekeeping import Retention
 from ivm.lake import native
-from ivm.names import check_name, table_ref
+from ivm.names import check_name
 from ivm.parameters import LANES, MODES, shown
+from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.compact import Compaction, compact
 from ivm.refresh.context import Context, Progress
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.integrity import readable
+from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan
-from ivm.refresh.run import Gate, Report, committed_or_raise, step_apply, step_check, step_compact, step_plan, step_publish, view_reports
+from ivm.refresh.relations import unit_table
+from ivm.refresh.run import Gate, Report, committed_or_raise, view_reports
 from ivm.refresh.verify import Verification, verify_view
 from ivm.refresh.views import View
 from ivm.session import get_session
@@ -52,7 +55,7 @@ class Pipeline:
 
     `spark` may be left out: a session is started when one is first needed (see `ivm.session.get_session`).
     `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone. `retention` says how long what
-    was replaced is kept, and how often a refresh compacts by itself.
+    was replaced is kept, and how often a refresh compacts by itself; `limits` what is small and what is too much (see `ivm.planner.limits`).
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Pipeline:
         lane: str = "auto",
         checks: Mapping[str, Any] | None = None,
         retention: Retention | None = None,
+        limits: Limits = EMBEDDED,
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
@@ -73,6 +77,8 @@ class Pipeline:
             raise ConfigError(f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md.")
         if retention is not None and not isinstance(retention, Retention):
             raise ConfigError(f"retention must be an ivm.housekeeping.Retention, found {shown(retention)}.", "Write Retention(hours=...).")
+        if not isinstance(limits, Limits):
+            raise ConfigError(f"limits must be an ivm.planner.limits.Limits, found {shown(limits)}.", "Pass EMBEDDED, CLUSTER or one of your own.")
         self.name = name
         self._spark = spark
         folder = Path(parameters.local_folder(root, "root")).absolute()
@@ -80,7 +86,7 @@ class Pipeline:
             raise ConfigError(f"The root {folder} is not a folder.", "Give the folder under which state and outputs shall live; it need not exist.")
         layout = Layout(str(folder))
         log, has_session = EpochLog(layout.epochs, name), lambda: self._spark is not None
-        self.context = Context(name, layout, log, lambda: self.spark, has_session, lane, retention or Retention(), checks=dict(checks or {}))
+        self.context = Context(name, layout, log, lambda: self.spark, has_session, lane, retention or Retention(), limits, checks=dict(checks or {}))
 
     @classmethod
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:
@@ -308,15 +314,13 @@ class Pipeline:
         with self.context.exclusive():
             for _ in range(2):  # an interrupted epoch is finished first, then what came since is applied
                 resumed = self.context.log.open_epoch()
-                plan = step_plan(self.context, views, rebuild)
+                run = Run(self.context, self._gate(), views, rebuild)
+                advance(run)
+                plan = run.plan
                 if plan is None:
                     break
                 note = plan.note or note
-                outcomes = step_apply(self.context, plan)
-                step_check(self.context, plan, outcomes, self._gate())
-                step_publish(self.context, plan, outcomes)
-                step_compact(self.context)
-                done = view_reports(self.context, plan, outcomes, [*plan.tasks, *plan.broken])
+                done = view_reports(self.context, plan, run.outcomes, [*plan.tasks, *plan.broken])
                 reports.update({n: r for n, r in done.items() if n not in reports or r.strategy != "unchanged" or r.error})
                 if plan.epoch != resumed:
                     break
@@ -348,14 +352,14 @@ class Pipeline:
             self._compile()
             return self.spark.sql(as_of_sql(self.context, name, as_of, revision if revision is not None else epoch))
         if epoch is None:
-            committed_or_raise(self.context, name)
+            state = committed_or_raise(self.context, name)
             version = readable(self.context, name)
         else:
             units = self.context.log.manifest(epoch).units
             if name not in units:
                 raise ViewError(f"View {view!r} did not exist at epoch {epoch}.", "Read it at a later epoch.")
-            version = units[name].version
-        return self.spark.sql(f"SELECT * FROM {table_ref(self.context.layout.table(name, True), version)}")
+            state, version = units[name], units[name].version
+        return self.spark.sql(f"SELECT * FROM {unit_table(self.context, name, state, version)}")
 
     def revisions(self, view: str) -> list[Revision]:
         """Which days each revision of a view changed, for a view that is kept by day. Raises ConfigError for others."""

@@ -66,8 +66,6 @@ LARGE_CONF = {
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.files.openCostInBytes": "262144",
 }
-#: Statements over fewer rows are small: compiling code takes half a second, and saves half of one for 300,000 rows (measured on TPC-H q01).
-SMALL_ROWS = 200_000
 
 
 def jars_folder() -> Path:
@@ -135,14 +133,10 @@ def get_session(remote: str | None = None) -> SparkSession:
     return builder.getOrCreate()
 
 
-def is_small(rows: int | None) -> bool:
-    return rows is not None and rows <= SMALL_ROWS
-
-
 @contextmanager
-def statements_over(spark: SparkSession, rows: int | None) -> Iterator[None]:
-    """Run statements that read some rows (None: unknown) with SMALL_CONF or LARGE_CONF, then restore the session's own settings."""
-    conf = SMALL_CONF if is_small(rows) else LARGE_CONF
+def statements(spark: SparkSession, small: bool) -> Iterator[None]:
+    """Run statements with SMALL_CONF or LARGE_CONF, then restore the session's own settings."""
+    conf = SMALL_CONF if small else LARGE_CONF
     before = {key: spark.conf.get(key, None) for key in conf}
     try:
         for key, value in conf.items():

@@ -20,6 +20,7 @@ from ivm.lake import native
 from ivm.lake.keys import distinct, ends, filtered, matching, wide, within
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf
+from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 from ivm.rewrite.statements import repeated
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: Up to this many rows a relation is loaded whole by the native lane; above, Spark scans it.
-NATIVE_WHOLE_ROWS = 20_000
 #: Rows of a file that one core reads.
 ROW_GROUP = 65_536
 
@@ -42,6 +41,15 @@ class Index:
 
     keys: tuple[str, ...]
     find: Callable[[Sequence[str], Wanted, Path], pa.Table]
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """A trace of accumulators, with the condition for the batches that are read."""
+
+    path: str
+    columns: tuple[Column, ...]
+    before: str
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,8 @@ class Input:
     #: The version of the old state, where the table still has it.
     since: int | None = None
     indexes: tuple[Index, ...] = ()
+    #: Of a unit that keeps them.
+    accumulators: Accumulators | None = None
 
     def index(self, wanted: Wanted) -> Index | None:
         """The index that finds these rows, if there is one."""
@@ -86,11 +96,12 @@ class Wanted:
 class Datasets:
     """Implements `ivm.rewrite.statements.Reads` over materialized Parquet."""
 
-    def __init__(self, spark: Callable[[], SparkSession], scratch: Path, tag: str, inputs: Mapping[str, Input]) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], scratch: Path, tag: str, inputs: Mapping[str, Input], limits: Limits = EMBEDDED) -> None:
         self._spark = spark
         self._scratch = scratch
         self._tag = tag
-        self._inputs = inputs
+        self._limits = limits
+        self.inputs = inputs
         self._slices: dict[str, pa.Table] = {}
         self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[Wanted]] = {}
@@ -118,7 +129,7 @@ class Datasets:
         """How many rows of these relations statements will read, once all is loaded; None where that isn't known."""
         total = 0
         for relation in relations:
-            source = self._inputs[relation]
+            source = self.inputs[relation]
             scanned = source.rows if relation in self._scanned else 0
             if scanned is None:
                 return None
@@ -128,24 +139,25 @@ class Datasets:
 
     def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
         """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         keys = wide(rows).rename_columns([f"k{i}" for i in range(rows.num_columns)])
         folder = self._scratch / f"{self._tag}_{relation}_rows"
         table = native.table(source.path, source.version)
-        return native.read_matching(table, source.schema.names, [(rows.column_names, keys, False)], folder).cast(source.schema)
+        wanted = [(rows.column_names, keys, False)]
+        return native.read_matching(table, source.schema.names, wanted, folder, literals=self._limits.literal_keys).cast(source.schema)
 
     # -- reads ------------------------------------------------------------------------------------
 
     def _load_whole(self, relation: str) -> None:
-        source = self._inputs[relation]
-        if source.native and source.rows is not None and source.rows <= NATIVE_WHOLE_ROWS:
+        source = self.inputs[relation]
+        if source.native and source.rows is not None and source.rows <= self._limits.native_whole_rows:
             self._slices[relation] = native.read(native.table(source.path, source.version), [c.name for c in source.columns]).cast(source.schema)
             self._whole.add(relation)
             self._rows_read[relation] = self._slices[relation].num_rows
 
     def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
         """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         wanted: dict[tuple[str, ...], list[pa.Table]] = {}
         merged = []
         for match in sorted(matches, key=repr):
@@ -171,7 +183,8 @@ class Datasets:
                     more = more.filter(pc.invert(earlier.of(more)))
                 rows = pa.concat_tables([rows, more])
         elif source.native:
-            rows = native.read_matching(native.table(source.path, source.version), columns, [(w.columns, w.keys, w.between) for w in merged], folder)
+            keys = [(w.columns, w.keys, w.between) for w in merged]
+            rows = native.read_matching(native.table(source.path, source.version), columns, keys, folder, literals=self._limits.literal_keys)
         else:
             rows = self._slice_by_spark(source, level, columns, merged)
         for earlier in self._matched.get(relation, []):
@@ -202,7 +215,7 @@ class Datasets:
         if match not in self._keys_of:
             provider = match.provider
             parts = []
-            delta = self._inputs[provider.relation].delta
+            delta = self.inputs[provider.relation].delta
             if delta is not None:
                 parts.append(self._provided(delta, provider))
             if provider.level != DELTA and provider.relation in self._slices:
@@ -229,14 +242,14 @@ class Datasets:
         name = f"__ivm_{self._tag}_{relation}_{what}"
         with self._lock:
             if name not in self._registered:
-                columns = [*self._inputs[relation].columns, *(Column(f, "int") for f in flags)]
+                columns = [*self.inputs[relation].columns, *(Column(f, "int") for f in flags)]
                 register(self._spark(), name, data(), columns, self._scratch)
                 self._registered[name] = relation
         return ident(name)
 
     def _flagged(self, relation: str) -> pa.Table:
         """The rows of both states: those of the slice that did not change, and the delta's."""
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         delta = source.delta
         assert delta is not None
         rows = self._slices.get(relation, source.schema.empty_table())
@@ -253,7 +266,7 @@ class Datasets:
     # -- Reads ------------------------------------------------------------------------------------
 
     def changed(self, relation: str) -> bool:
-        return self._inputs[relation].delta is not None
+        return self.inputs[relation].delta is not None
 
     def signed(self, leaf: Leaf, level: int) -> str | None:
         relation = leaf.relation
@@ -264,13 +277,13 @@ class Datasets:
         return self._name(relation, "both", lambda: self._flagged(relation), [IN_NEW, IN_OLD])
 
     def delta(self, leaf: Leaf) -> str:
-        delta = self._inputs[leaf.relation].delta
+        delta = self.inputs[leaf.relation].delta
         assert delta is not None, f"{leaf.relation} did not change"
         return self._name(leaf.relation, "delta", lambda: delta, [WEIGHT])
 
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
         signed = self.signed(leaf, level)
-        source = self._inputs[leaf.relation]
+        source = self.inputs[leaf.relation]
         if signed is not None:
             if not self.changed(leaf.relation):
                 return signed, False
@@ -289,7 +302,7 @@ class Datasets:
         rows, weighted = self.state(leaf, level, state)
         if not weighted:
             return rows
-        source = self._inputs[leaf.relation]
+        source = self.inputs[leaf.relation]
         if source.since is not None and state is State.OLD:
             return table_ref(source.path, source.since)
         return self._whole_bag(leaf.relation, state)
@@ -297,7 +310,7 @@ class Datasets:
     def _whole_bag(self, relation: str, state: State) -> str:
         """All rows of the state that the table itself doesn't have, written out: inside a subquery Spark 4.2 got this union wrong."""
         name = f"__ivm_{self._tag}_{relation}_{state.value}_rows"
-        columns = self._inputs[relation].columns
+        columns = self.inputs[relation].columns
         delta = self.delta(Leaf(relation, relation, tuple(c.name for c in columns)))
         with self._lock:
             if name not in self._registered:
@@ -318,15 +331,35 @@ class Datasets:
         moved = f"SELECT {columns_sql(names)}, CAST({sign}{ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} FROM {delta}"
         return f"{same} UNION ALL {repeated(f'{there} UNION ALL {moved}', columns)}"
 
-    def stored(self, relation: str) -> str:
-        """A unit's own published rows: all of them, or at least those of the affected groups."""
-        if relation in self._slices:
-            return self._name(relation, "stored", lambda: self._slices[relation], [])
-        return self._table(relation)
+    def stored(self, unit: str) -> str:
+        if unit in self._slices:
+            return self._name(unit, "stored", lambda: self._slices[unit], [])
+        return self._table(unit)
 
     def _table(self, relation: str) -> str:
-        source = self._inputs[relation]
+        source = self.inputs[relation]
         return table_ref(source.path, source.version)
+
+    def accumulators(self, unit: str) -> tuple[str, bool]:
+        """Small ones are handed over as Parquet, large ones scanned by Spark."""
+        kept = self.inputs[unit].accumulators
+        assert kept is not None, f"{unit} keeps none"
+        delta = native.table(kept.path)
+        if native.rows(delta) > self._limits.accumulator_rows:
+            return f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})", True
+        name = f"__ivm_{self._tag}_{unit}_accumulators"
+        register(self._spark(), name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns, self._scratch)
+        self._registered[name] = unit
+        return ident(name), False
+
+    def published(self, unit: str) -> pa.Table:
+        """All of a unit's own published rows."""
+        source = self.inputs[unit]
+        return native.read(native.table(source.path, source.version), source.schema.names)
+
+    def beside(self, tag: str, inputs: Mapping[str, Input]) -> Datasets:
+        """Datasets of more inputs, with names of their own."""
+        return Datasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits)
 
     def close(self) -> None:
         """Forget the registered names."""

@@ -20,6 +20,7 @@ from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.names import ident, table_ref
 from ivm.plan.nodes import WEIGHT
+from ivm.planner.limits import EMBEDDED
 from ivm.session import error_text
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-
-#: A feed of more changes is not collected: so much change is cheaper to recompute.
-DELTA_ROWS = 5_000_000
 
 #: What Spark says where it can't read a feed, and what that means.
 _GAPS = (
@@ -53,16 +51,18 @@ class GapError(IvmError):
     """A source's feed can't be read, or isn't complete; views that read it are refreshed in full instead."""
 
 
-def source_delta(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], spark: Callable[[], SparkSession]) -> pa.Table:
+def source_delta(
+    snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], spark: Callable[[], SparkSession], most: int = EMBEDDED.delta_rows
+) -> pa.Table:
     """The delta of versions since < v <= upto: `columns` and WEIGHT (+1 or -1), consolidated.
 
-    Raises TooLargeError beyond DELTA_ROWS changes, GapError where nobody can read the feed and where it doesn't add up.
+    Raises TooLargeError beyond `most` changes, GapError where nobody can read the feed and where it doesn't add up.
     """
-    feed = _by_delta_rs(snapshot, since + 1, upto, columns) if not snapshot.native else None
+    feed = _by_delta_rs(snapshot, since + 1, upto, columns, most) if not snapshot.native else None
     if feed is None:
-        feed = _by_spark(snapshot, since + 1, upto, columns, spark())
-    if feed.num_rows > DELTA_ROWS:
-        raise TooLargeError(f"more than {DELTA_ROWS:,} changes")
+        feed = _by_spark(snapshot, since + 1, upto, columns, most, spark())
+    if feed.num_rows > most:
+        raise TooLargeError(f"more than {most:,} changes")
     weighted = native.weighted(feed, columns)
     told = pc.sum(weighted[WEIGHT]).as_py() or 0
     gained = _gained(snapshot, since, upto, spark)
@@ -75,20 +75,20 @@ def _gap(snapshot: Snapshot, since: int, upto: int, why: str) -> GapError:
     return GapError(f"the change feed of {snapshot.name.lower()!r} has a gap between versions {since} and {upto}: {why}")
 
 
-def _by_delta_rs(snapshot: Snapshot, first: int, last: int, columns: Sequence[str]) -> pa.Table | None:
+def _by_delta_rs(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table | None:
     """The feed, or None where delta-rs can't read it."""
     try:
-        return native.change_feed(native.table(snapshot.path, last), first, last, columns, DELTA_ROWS)
+        return native.change_feed(native.table(snapshot.path, last), first, last, columns, most)
     except Exception as error:  # noqa: BLE001 - delta-rs, DataFusion and Arrow raise classes of their own, some of them bare Exceptions
         _log.info("delta-rs can't read the feed of %s (%s); Spark reads it", snapshot.path, error)
         return None
 
 
-def _by_spark(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession) -> pa.Table:
+def _by_spark(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], most: int, spark: SparkSession) -> pa.Table:
     reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first).option("endingVersion", last)
     wanted = [ident(c) for c in (*columns, "_change_type")]
     try:
-        return native.plain(reader.load(snapshot.path).select(*wanted).limit(DELTA_ROWS + 1).toArrow())
+        return native.plain(reader.load(snapshot.path).select(*wanted).limit(most + 1).toArrow())
     except Exception as error:
         text = str(error)
         why = next((meaning for condition, meaning in _GAPS if condition in text), f"Spark can't read it: {error_text(error)}")

@@ -23,6 +23,7 @@ from ivm.lake.keys import hashable
 from ivm.lake.types import unreadable
 from ivm.names import is_path, native_ident, native_literal
 from ivm.plan.nodes import WEIGHT
+from ivm.planner.limits import EMBEDDED
 
 #: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
 READABLE_FEATURES = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint"})
@@ -126,16 +127,18 @@ def read(delta: DeltaTable, columns: Sequence[str] | None = None, where: str = "
     return query(f"SELECT {selected} FROM t{' WHERE ' + where if where else ''}", {"t": delta})
 
 
-#: Up to this many wanted values are written as literals, by which files and row groups are skipped; longer lists crash DataFusion.
-LITERAL_KEYS = 100
-
-
 def read_matching(
-    delta: DeltaTable, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path, where: str = "true"
+    delta: DeltaTable,
+    columns: Sequence[str],
+    keys: Sequence[tuple[Sequence[str], pa.Table, bool]],
+    scratch: Path,
+    where: str = "true",
+    literals: int = EMBEDDED.literal_keys,
 ) -> pa.Table:
     """Rows that match any of `keys`, and `where`: the table's columns, a table of their wanted values, whether these are two ends. One scan.
 
     A NULL among the wanted values matches NULL; between two ends (doubles) lies what isn't less or greater.
+    Up to so many wanted values of a column are written as `literals`.
     """
     tables = {"t": delta}
     conditions = []
@@ -144,8 +147,8 @@ def read_matching(
             low, high = wanted.column(0).to_pylist()
             conditions.append(f"CAST(t.{native_ident(mine[0])} AS DOUBLE) BETWEEN {low!r} AND {high!r}")
             continue
-        if literals := _literals(mine, wanted):
-            conditions.append(literals)
+        if among := _literals(mine, wanted, literals):
+            conditions.append(among)
             continue
         path = scratch / f"keys_{i}"
         write_deltalake(str(path), wanted, mode="overwrite")
@@ -163,11 +166,11 @@ def read_matching(
     return query(f"SELECT {selected} FROM t WHERE ({' OR '.join(conditions)}) AND {where}", tables)
 
 
-def _literals(columns: Sequence[str], wanted: pa.Table) -> str:
+def _literals(columns: Sequence[str], wanted: pa.Table, most: int) -> str:
     """A condition on one column with few integers or strings to find; '' where it takes a join."""
     if wanted.num_rows == 0:
         return "false"
-    if len(columns) != 1 or wanted.num_rows > LITERAL_KEYS or wanted.column(0).null_count:
+    if len(columns) != 1 or wanted.num_rows > most or wanted.column(0).null_count:
         return ""
     type_ = wanted.schema.field(0).type
     if not pa.types.is_integer(type_) and not pa.types.is_string(type_):

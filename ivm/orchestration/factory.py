@@ -10,14 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Param, get_current_context, task
+from airflow.sdk import DAG, Asset, Param, chain, get_current_context, task
 
 from ivm.config import PipelineConfig, load_folder
 from ivm.errors import IvmError
+from ivm.refresh.protocol import NAMES
 
-#: The visible tasks of a refresh, in order.
-REFRESH_TASKS = ("plan", "apply", "check", "publish", "compact")
-#: Steps may be run again at any time (see ivm.refresh.run), so every task is retried.
+#: Steps may be run again at any time (see ivm.refresh.protocol), so every task is retried.
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 
@@ -62,7 +61,7 @@ def _uri(root: str, view: str) -> str:
 
 
 def refresh_dag(config: PipelineConfig) -> DAG:
-    """plan -> apply -> check -> publish -> compact; all are skipped where plan finds that nothing changed."""
+    """A visible task for each step of the protocol, in its order; all are skipped where plan finds that nothing changed."""
     folder = str(config.folder)
     with DAG(
         f"ivm_{config.name}",
@@ -73,39 +72,19 @@ def refresh_dag(config: PipelineConfig) -> DAG:
         tags=["ivm", config.name],
         doc_md=f"Keeps the views of pipeline **{config.name}** up to date by applying only what changed.",
     ) as dag:
-
-        @task
-        def plan() -> dict[str, Any]:
-            from ivm.orchestration.tasks import plan_task
-
-            return plan_task(folder)
-
-        @task
-        def apply() -> dict[str, Any]:
-            from ivm.orchestration.tasks import apply_task
-
-            return apply_task(folder)
-
-        @task
-        def check() -> dict[str, Any]:
-            from ivm.orchestration.tasks import check_task
-
-            return check_task(folder)
-
-        @task(outlets=output_assets(config))
-        def publish() -> dict[str, Any]:
-            from ivm.orchestration.tasks import publish_task
-
-            return publish_task(folder)
-
-        @task
-        def compact() -> dict[str, Any]:
-            from ivm.orchestration.tasks import compact_task
-
-            return compact_task(folder, due_every=10)
-
-        plan() >> apply() >> check() >> publish() >> compact()
+        made = [_refresh_task(step, folder, output_assets(config) if step == "publish" else []) for step in NAMES]
+        chain(*made)
     return dag
+
+
+def _refresh_task(step: str, folder: str, outlets: list[Asset]) -> Any:
+    @task(task_id=step, outlets=outlets)
+    def run() -> dict[str, Any]:
+        from ivm.orchestration.tasks import TASKS
+
+        return TASKS[step](folder)
+
+    return run()
 
 
 def backfill_dag(config: PipelineConfig) -> DAG:

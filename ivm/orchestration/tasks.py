@@ -9,13 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.exceptions import AirflowFailException, AirflowSkipException
 
 from ivm.errors import ConcurrentRefreshError, GateError, IvmError, StateError
+from ivm.refresh import protocol
+from ivm.refresh.protocol import Run
+
+if TYPE_CHECKING:
+    from ivm.refresh.context import Context
 
 
 def _step(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -41,21 +46,26 @@ def _pipeline(folder: str) -> Any:
     return Pipeline.load(folder)
 
 
-def _open_plan(context: Any) -> Any:
+def _opened(context: Context) -> Run:
+    """The open epoch, as far as it is in the log."""
+    from ivm.quality.gate import run_gate
+
     epoch = context.log.open_epoch()
     if epoch is None:
         raise AirflowSkipException("no epoch is open")
-    return context.log.plan(epoch)
+    return Run(context, run_gate, plan=context.log.plan(epoch), outcomes=context.log.outcomes(epoch))
 
 
 @_step
 def plan_task(folder: str) -> dict[str, Any]:
     """Freeze the versions and decide; skip the rest of the run where nothing changed."""
-    from ivm.refresh.run import step_plan
+    from ivm.quality.gate import run_gate
 
     pipe = _pipeline(folder)
+    run = Run(pipe.context, run_gate)
     with pipe.context.exclusive():
-        plan = step_plan(pipe.context)
+        protocol.plan(run)
+    plan = run.plan
     if plan is None and pipe.context.broken:
         raise GateError("These views can't be planned: " + "; ".join(f"{v}: {e}" for v, e in pipe.context.broken.items()), "See `ivm status`.")
     if plan is None:
@@ -68,13 +78,14 @@ def plan_task(folder: str) -> dict[str, Any]:
 @_step
 def apply_task(folder: str) -> dict[str, Any]:
     """Compute the deltas; a view that fails is named in `errors` and doesn't stop the others: `publish` fails for it."""
-    from ivm.refresh.run import step_apply, view_reports
+    from ivm.refresh.run import view_reports
 
     pipe = _pipeline(folder)
     with pipe.context.exclusive():
-        plan = _open_plan(pipe.context)
-        outcomes = step_apply(pipe.context, plan)
-    reports = view_reports(pipe.context, plan, outcomes, plan.tasks)
+        run = _opened(pipe.context)
+        protocol.apply(run)
+    plan = run.planned
+    reports = view_reports(pipe.context, plan, run.outcomes, plan.tasks)
     for report in reports.values():
         print(f"{report.view}: {report.strategy}, {report.rows_in} rows in, {report.rows_out} out, {report.seconds} s. {report.error or report.reason}")
     return {"epoch": plan.epoch, "views": {n: asdict(r) for n, r in reports.items()}, "errors": {n: r.error for n, r in reports.items() if r.error}}
@@ -84,35 +95,34 @@ def apply_task(folder: str) -> dict[str, Any]:
 def check_task(folder: str) -> dict[str, Any]:
     """Run the expectations; a view where one fails is held back, with what reads it, and named in `held`. The others go on."""
     from ivm.quality.docs import build_docs
-    from ivm.quality.gate import run_gate
     from ivm.quality.results import load
-    from ivm.refresh.run import step_check
 
     pipe = _pipeline(folder)
     checks = pipe.context.layout.checks
     with pipe.context.exclusive():
-        plan = _open_plan(pipe.context)
+        run = _opened(pipe.context)
         try:
-            held = step_check(pipe.context, plan, pipe.context.log.outcomes(plan.epoch), run_gate)
+            protocol.check(run)
         finally:
             index = build_docs(load(checks, 50), Path(checks), Path(checks) / "docs", pipe.name)
             print(f"Data Docs: {index}")
-    for view, why in held.items():
+    for view, why in run.held.items():
         print(f"{view}: held back, {why.reason}")
-    return {"epoch": plan.epoch, "checks": len(load(checks, 1)), "held": {v: h.reason for v, h in held.items()}}
+    return {"epoch": run.planned.epoch, "checks": len(load(checks, 1)), "held": {v: h.reason for v, h in run.held.items()}}
 
 
 @_step
 def publish_task(folder: str) -> dict[str, Any]:
     """Merge and commit; then fail where a view failed or is held back, so that nobody takes the run for complete."""
-    from ivm.refresh.run import step_publish, view_reports
+    from ivm.refresh.run import view_reports
 
     pipe = _pipeline(folder)
     with pipe.context.exclusive():
-        plan = _open_plan(pipe.context)
-        outcomes = pipe.context.log.outcomes(plan.epoch)
-        manifest = step_publish(pipe.context, plan, outcomes)
-    errors = {n: r.error for n, r in view_reports(pipe.context, plan, outcomes, [*plan.tasks, *plan.broken]).items() if r.error}
+        run = _opened(pipe.context)
+        protocol.publish(run)
+    plan, manifest = run.planned, run.manifest
+    assert manifest is not None
+    errors = {n: r.error for n, r in view_reports(pipe.context, plan, run.outcomes, [*plan.tasks, *plan.broken]).items() if r.error}
     if errors:
         raise GateError("Published, but not these views: " + "; ".join(f"{n}: {e}" for n, e in errors.items()) + ".", "See `ivm status` and `ivm check`.")
     return {"epoch": manifest.epoch, "versions": {n: s.version for n, s in manifest.units.items() if s.public}}
@@ -129,6 +139,16 @@ def compact_task(folder: str, due_every: int = 1) -> dict[str, Any]:
     if left_out := [f"{c.table}: {c.error}" for c in done if c.error]:
         raise StateError("Compacted, but not these: " + "; ".join(left_out) + ".", "The next refresh builds anew what can't be read.")
     return {"epoch": epoch, "tables": len(done), "files": [sum(c.files_before for c in done), sum(c.files_after for c in done)]}
+
+
+#: The task of each step of a refresh.
+TASKS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "plan": plan_task,
+    "apply": apply_task,
+    "check": check_task,
+    "publish": publish_task,
+    "compact": partial(compact_task, due_every=10),
+}
 
 
 @_step

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ivm.plan.nodes import Branch, Unit
+from ivm.planner.limits import EMBEDDED, Limits
 
 #: A changed row, in units of a scanned one (measured on TPC-H from empty, where batches of a third to an eighth of all rows arrive).
 CHANGED = 2
@@ -19,10 +20,6 @@ CHANGED = 2
 UNKNOWN = 8
 #: A relation that is read whole is read in both states.
 BOTH_STATES = 2
-#: Below this many input rows a full refresh saves nothing.
-SMALL_INPUT = 200_000
-#: A product without an equality of more rows than this is built with a warning.
-WIDE_PRODUCT = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,9 @@ class Choice:
     reason: str = ""
 
 
-def choose(rows: Mapping[str, int | None], deltas: Mapping[str, int], strict: bool, whole: Collection[str] = (), met: int = 0) -> Choice:
+def choose(
+    rows: Mapping[str, int | None], deltas: Mapping[str, int], strict: bool, whole: Collection[str] = (), met: int = 0, limits: Limits = EMBEDDED
+) -> Choice:
     """Choose for one view: `rows` of its inputs (None if unknown), `deltas`, the changed rows of each, which are read `whole`, and the rows `met`.
 
     >>> choose({"t": 1_000_000}, {"t": 1_000}, strict=False).strategy
@@ -49,7 +48,7 @@ def choose(rows: Mapping[str, int | None], deltas: Mapping[str, int], strict: bo
     changed = sum(deltas.values())
     by_delta = CHANGED * changed + met
     incremental = by_delta + BOTH_STATES * sum(rows[r] or 0 for r in whole)
-    if strict or any(n is None for n in rows.values()) or full < SMALL_INPUT or incremental < full:
+    if strict or any(n is None for n in rows.values()) or full < limits.small_input or incremental < full:
         return Choice("incremental", incremental, full)
     if by_delta < full:
         why = f"no equality leads from this change to the rows of {', '.join(sorted(whole))} it affects, so a full refresh is cheaper"
@@ -94,14 +93,14 @@ def _evaluated_again(branch: Branch, rows: Mapping[str, int], deltas: Mapping[st
     return BOTH_STATES * sum(min(n, min(outer, affected) * max(1, n // outer)) for n in there)
 
 
-def wide_products(unit: Unit, rows: Mapping[str, int | None]) -> list[str]:
+def wide_products(unit: Unit, rows: Mapping[str, int | None], limits: Limits = EMBEDDED) -> list[str]:
     """Warnings for products that no equality holds together: what they join, and how many rows that may be."""
     found = []
     for branch in unit.core.branches:
         parts = _connected(branch)
         sizes = [max(rows.get(branch.leaf(a).relation) or 0 for a in part) for part in parts]
         product = math.prod(sizes) if len(parts) > 1 else 0
-        if product > WIDE_PRODUCT:
+        if product > limits.wide_product:
             named = " x ".join(f"{'/'.join(branch.leaf(a).relation for a in sorted(part))} ({n:,} rows)" for part, n in zip(parts, sizes, strict=True))
             found.append(f"the join {named} has no equality of columns and may have {product:,} rows; each change reads the other side whole")
     return found

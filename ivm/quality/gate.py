@@ -15,21 +15,18 @@ import pyarrow.compute
 from ivm.errors import ConfigError
 from ivm.lake import native
 from ivm.lake.types import beyond_arrow
-from ivm.names import ident, table_ref
+from ivm.names import ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.quality.results import Result, store
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
-from ivm.rewrite.statements import repeated
+from ivm.refresh.relations import after_batch, unit_delta_table
 from ivm.session import error_text
-from ivm.sql.render import columns_sql
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-#: A resulting state of more rows is judged by Spark; smaller ones in this process.
-IN_PROCESS_ROWS = 500_000
 RESULTING = "__ivm_resulting_copies"
 KEY_COPIES = "__ivm_rows_of_key"
 
@@ -91,7 +88,7 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     if outcome.publish == "merge":
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
         return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
-    rows, schema = _staged(context, outcome) if state.rows <= IN_PROCESS_ROWS else (schema.empty_table(), schema)
+    rows, schema = _staged(context, outcome) if state.rows <= context.limits.judged_rows else (schema.empty_table(), schema)
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 
 
@@ -111,7 +108,7 @@ def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
 def _published(context: Context, outcome: Outcome) -> Any:
     state = outcome.state
     assert state is not None
-    return native.table(context.layout.table(outcome.unit, True), state.version)
+    return unit_delta_table(context, outcome.unit, state)
 
 
 def _touched(context: Context, outcome: Outcome, batch: pa.Table) -> pd.DataFrame:
@@ -141,19 +138,14 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
     assert state is not None
     schema = native.arrow_schema(state.schema)
     if outcome.publish == "replace":
-        if state.rows <= IN_PROCESS_ROWS:
+        if state.rows <= context.limits.judged_rows:
             return _pandas(_staged(context, outcome)[0])
         return context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}")
-    if state.rows + outcome.rows_out <= IN_PROCESS_ROWS and not any(pa.types.is_nested(t) for t in schema.types):
+    if state.rows + outcome.rows_out <= context.limits.judged_rows and not any(pa.types.is_nested(t) for t in schema.types):
         old = native.read(_published(context, outcome), schema.names).cast(schema)
         weighted = pa.concat_tables([old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)])
         return _pandas(native.consolidate(weighted, schema.names).drop_columns([WEIGHT]))
-    names = columns_sql(schema.names)
-    published = f"SELECT {names}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(outcome.unit, True), state.version)}"
-    trace = (
-        f"SELECT {names}, {ident(WEIGHT)} FROM delta.{ident(context.layout.output_trace(outcome.unit, state.output_generation))} WHERE {ident(EPOCH)} = {epoch}"
-    )
-    return context.spark().sql(repeated(f"{published} UNION ALL {trace}", context.compiled[outcome.view].program.columns))
+    return context.spark().sql(after_batch(context, outcome.unit, state, context.compiled[outcome.view].program.columns, epoch))
 
 
 def _pandas(table: pa.Table) -> pd.DataFrame:

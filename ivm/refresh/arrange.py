@@ -24,10 +24,11 @@ from ivm.feed.datasets import Index, Wanted
 from ivm.feed.deltas import source_delta
 from ivm.feed.source import Snapshot, gap
 from ivm.lake import native
-from ivm.names import ident, native_ident, table_ref
+from ivm.names import ident, native_ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, UnitState, within
+from ivm.refresh.relations import frozen_table, unit_table
 from ivm.refresh.views import View
 from ivm.session import error_text
 from ivm.sql.render import columns_sql
@@ -37,9 +38,6 @@ from ivm.trace.arranged import TIME, ArrangedTrace, Description
 from ivm.trace.store import read_batches
 
 _log = logging.getLogger(__name__)
-
-#: An arrangement whose later batches hold more than this share of its rows is made anew by compaction.
-HISTORY = 0.1
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,6 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
     """A source up to its cursor, its times versions; or a view as of the last committed epoch, its times epochs."""
     if relation not in sources:
         state = units[relation]
-        path = context.layout.table(relation, state.public)
         schema = native.arrow_schema(state.schema)
         trace = context.layout.output_trace(relation, state.output_generation)
 
@@ -128,7 +125,7 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
                 return None
             return read_batches(trace, columns, after, state.epoch, schema, within(state.batches, EPOCH))
 
-        return Followed(f"{state.definition}/{state.output_generation}", state.epoch, "", schema, table_ref(path, state.version), published)
+        return Followed(f"{state.definition}/{state.output_generation}", state.epoch, "", schema, unit_table(context, relation, state), published)
 
     snapshot, at = snapshots[relation], sources[relation]
     assert at.version is not None
@@ -138,12 +135,12 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
         if gap(snapshot, after, at.table_id, mark):
             return None
         try:
-            return source_delta(snapshot, after, upto, columns, context.spark)
+            return source_delta(snapshot, after, upto, columns, context.spark, context.limits.delta_rows)
         except Exception as error:  # noqa: BLE001 - whatever keeps the feed from being read, the table itself can be
             _log.info("the arrangement of %s is made anew: its feed after version %s can't be read (%s)", snapshot.path, after, error)
             return None
 
-    return Followed(at.table_id, upto, at.fingerprint, native.arrow_schema(snapshot.schema), table_ref(snapshot.path, upto), fed)
+    return Followed(at.table_id, upto, at.fingerprint, native.arrow_schema(snapshot.schema), frozen_table(snapshot, upto), fed)
 
 
 class Arrangements:
@@ -169,7 +166,7 @@ class Arrangements:
 
 def _found(context: Context, trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Path) -> pa.Table:
     try:
-        return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch)
+        return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch, context.limits.literal_keys)
     except Exception:
         context.layout.drop(trace.path)  # the views that search it are built anew this time, and it by the next refresh
         raise
@@ -244,6 +241,6 @@ def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
     now = ArrangedTrace(path).description
     sums = native.query(f"SELECT count(*) AS n, count(CASE WHEN {native_ident(TIME)} > {since_of(now)} THEN 1 END) AS later FROM t", {"t": native.table(path)})
     (held,) = sums.to_pylist()
-    if now.origin == followed.origin and upto_of(now) <= followed.time and held["later"] > HISTORY * held["n"]:
+    if now.origin == followed.origin and upto_of(now) <= followed.time and held["later"] > context.limits.history_share * held["n"]:
         rebuilt(context, asked, followed, now.values)
         native.vacuum(path, context.retention.hours)

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 from ivm.errors import ConfigError, ViewError
 from ivm.lake import native
-from ivm.names import ident, table_ref
-from ivm.plan.nodes import EPOCH, WEIGHT, Unit
+from ivm.names import ident
+from ivm.plan.nodes import EPOCH, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, Manifest, UnitState, within
-from ivm.refresh.verify import cursor_of, recompute_sql, source_at
-from ivm.rewrite.statements import accumulate, accumulated, final_rows, repeated
+from ivm.refresh.relations import batches, signed, source_table, sums, unit_table
+from ivm.refresh.verify import cursor_of, recompute_sql
+from ivm.rewrite.statements import accumulate, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
 from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
 
@@ -71,11 +72,9 @@ def differing(context: Context, view: str, day: datetime.date) -> int:
     state = manifest.units[unit.name]
     fresh = core_sql(unit.core, lambda leaf: _source_rows(context, leaf.relation, state.cursors[leaf.relation], ""))
     if unit.reduce:
-        trace = f"delta.{ident(context.layout.accumulator_trace(unit.name, state.generation))}"
-        counted = f"(SELECT * FROM {trace} WHERE {within(state.batches, ident(EPOCH))})"
-        fresh, kept = accumulate(unit, fresh, weighted=False), accumulated(unit, counted)
+        fresh, kept = accumulate(unit, fresh, weighted=False), sums(context, unit, state)
     else:
-        kept = f"SELECT {columns_sql([c.name for c in unit.columns])} FROM {table_ref(context.layout.table(unit.name, False), state.version)}"
+        kept = f"SELECT {columns_sql([c.name for c in unit.columns])} FROM {unit_table(context, unit.name, state)}"
     one, two = (f"(SELECT * FROM ({rows}) WHERE {ident(DAY)} = DATE '{day.isoformat()}')" for rows in (fresh, kept))
     return int(context.spark().sql(f"({one} EXCEPT ALL {two}) UNION ALL ({two} EXCEPT ALL {one})").count())
 
@@ -127,7 +126,7 @@ def _rows(context: Context, view: str, manifest: Manifest, day: str) -> str:
 def _source_rows(context: Context, name: str, cursor: Cursor, day: str) -> str:
     source = context.sources[name]
     where = f" WHERE CAST({ident(source.effective_date)} AS date) <= {day}" if day and source.effective_date else ""
-    return f"(SELECT * FROM {source_at(context, name, cursor)}{where})"
+    return f"(SELECT * FROM {source_table(context, name, cursor)}{where})"
 
 
 def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
@@ -147,17 +146,13 @@ def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
     if unit.reduce is not None and unit.reduce.linear:
         if then.generation != now.generation:
             return ""
-        trace = f"delta.{ident(context.layout.accumulator_trace(name, now.generation))}"
-        counted = f"{within(now.batches, ident(EPOCH))} AND {ident(EPOCH)} <= {manifest.epoch}"
-        return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {until} AND {counted})"))
+        return final_rows(unit, sums(context, unit, now, f"{until} AND {ident(EPOCH)} <= {manifest.epoch}", of=name))
     if manifest.epoch < now.since:
         return ""
-    columns = columns_sql(unit.core.columns)
-    rows = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(name, False), now.version)} WHERE {until}"
-    path = context.layout.output_trace(name, now.output_generation)
-    if native.exists(path):
+    rows = f"{signed(unit_table(context, name, now), unit.core.columns, 1)} WHERE {until}"
+    if native.exists(context.layout.output_trace(name, now.output_generation)):
         later = f"{until} AND {ident(EPOCH)} > {manifest.epoch} AND {within(now.batches, ident(EPOCH))}"
-        rows += f" UNION ALL SELECT {columns}, CAST(-{ident(WEIGHT)} AS bigint) FROM delta.{ident(path)} WHERE {later}"
+        rows += f" UNION ALL {batches(context, name, now, unit.core.columns, later, sign='-')}"
     core = repeated(rows, unit.core.typed)
     return post_sql(unit.post, reduce_sql(unit.reduce, core)) if unit.reduce and unit.post else core
 

@@ -15,23 +15,24 @@ from pyspark.errors import PySparkException
 from ivm.errors import ConfigError, StateError
 from ivm.feed.datasets import register
 from ivm.lake import native
-from ivm.names import ident, table_ref
+from ivm.names import ident
 from ivm.parameters import shown
-from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Leaf, Unit
+from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Unit
 from ivm.refresh.context import Context
-from ivm.refresh.full import stream_rows
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import base, inspect_tables
 from ivm.refresh.plan import INCREMENTAL, write_plan
-from ivm.refresh.records import EpochPlan, Manifest, Outcome, UnitState, ViewTask, with_epoch, within
-from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, step_check, step_publish, view_reports
+from ivm.refresh.protocol import Run, advance
+from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask, with_epoch, within
+from ivm.refresh.relations import as_read, signed, unit_table
+from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, view_reports
 from ivm.refresh.settings import changed, settings
-from ivm.refresh.verify import recompute_sql, source_at
+from ivm.refresh.verify import recompute_sql
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.statements import accumulate, accumulated, consolidated
 from ivm.session import SparkAnalyzer, error_text
 from ivm.sql.condition import parse_condition
-from ivm.sql.render import LeafSql, columns_sql, core_sql, typed_nulls
+from ivm.sql.render import columns_sql, core_sql, typed_nulls
 from ivm.trace.store import append_batch
 
 
@@ -65,10 +66,9 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     except Exception:
         abandon(context, plan)
         raise
-    outcomes = context.log.record_outcomes(plan.epoch, [outcome])
-    step_check(context, plan, outcomes, gate)
-    step_publish(context, plan, outcomes)
-    return Report(plan.epoch, view_reports(context, plan, outcomes, [view]), round(time.perf_counter() - started, 3))
+    run = Run(context, gate, plan=plan, outcomes=context.log.record_outcomes(plan.epoch, [outcome]))
+    advance(run, "check", "publish")
+    return Report(plan.epoch, view_reports(context, plan, run.outcomes, [view]), round(time.perf_counter() - started, 3))
 
 
 def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, started: float) -> Outcome:
@@ -76,12 +76,8 @@ def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, start
     manifest = base(context, plan)
     state, task, compiled = manifest.units[view], plan.tasks[view], context.compiled[view]
     names = [c.name for c in compiled.program.columns]
-    published = (
-        f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(view, True), state.version)} WHERE {where}"
-    )
-    fresh = (
-        f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed` WHERE {where}"
-    )
+    published = f"{signed(unit_table(context, view, state), names, -1)} WHERE {where}"
+    fresh = f"{signed(f'({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed`', names, 1)} WHERE {where}"
     rows = native.plain(context.spark().sql(consolidated(f"{fresh}\nUNION ALL\n{published}", compiled.program.columns)).toArrow())
     batch = rows.cast(pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
     unit = compiled.program.units[-1] if compiled.program.units else None
@@ -144,7 +140,7 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
         return f"SELECT {outs} FROM ({rows}) AS r LEFT SEMI JOIN (SELECT * FROM (SELECT {renamed} FROM ({rows})) WHERE {where}) AS w ON {on}"
 
     on = " AND ".join(f"r.{ident(k)} <=> w.{ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
-    fresh = accumulate(unit, core_sql(unit.core, _at_cursors(context, manifest, state)), weighted=False)
+    fresh = accumulate(unit, core_sql(unit.core, as_read(context, manifest, state)), weighted=False)
     both = f"{sliced(fresh, '')} UNION ALL {sliced(accumulated(unit, ident(name)), '-')}"
     added = ", ".join([*(ident(k) for k in keys), *(f"CAST(SUM({ident(c.name)}) AS {c.type}) AS {ident(c.name)}" for c in columns if c.name not in keys)])
     having = " OR ".join(f"SUM({ident(s)}) <> 0" for s in sums)
@@ -153,19 +149,3 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
     append_batch(path, batch.cast(pa.schema([schema.field(c.name) for c in columns])), epoch, context.app(unit.name, f"accumulators/{state.generation}"))
     context.spark().catalog.dropTempView(name)
     context.layout.drop(scratch)
-
-
-def _at_cursors(context: Context, manifest: Manifest, state: UnitState) -> LeafSql:
-    """Leaves at the versions that the unit has read."""
-
-    def leaf_sql(leaf: Leaf) -> str:
-        version = state.cursors[leaf.relation].version
-        if leaf.relation in context.sources:
-            return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {source_at(context, leaf.relation, state.cursors[leaf.relation])})"
-        upstream = manifest.units[leaf.relation]
-        if not upstream.arranged:
-            return f"({stream_rows(context, leaf.relation, upstream, manifest.epoch)})"
-        public = leaf.relation in context.views
-        return f"(SELECT {columns_sql(leaf.columns) or '1'} FROM {table_ref(context.layout.table(leaf.relation, public), version)})"
-
-    return leaf_sql

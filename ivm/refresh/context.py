@@ -15,6 +15,7 @@ from ivm.housekeeping import Retention
 from ivm.lake import native
 from ivm.lake.types import padded_columns
 from ivm.plan.nodes import Column, Relation
+from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer
@@ -45,6 +46,7 @@ class Context:
     has_session: Callable[[], bool] = lambda: True
     lane: str = "auto"
     retention: Retention = field(default_factory=Retention)
+    limits: Limits = EMBEDDED
     sources: dict[str, Source] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     checks: dict[str, Any] = field(default_factory=dict)

@@ -6,57 +6,96 @@ published, so that a full refresh ripples no further than what it changed, and r
 
 from __future__ import annotations
 
+import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ivm.errors import StateError
-from ivm.feed.source import Snapshot
+from ivm.execute.fixpoint import compute
 from ivm.lake import native
 from ivm.lake.types import stored_schema
-from ivm.names import ident, table_ref
+from ivm.names import ident
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
-from ivm.refresh.context import Context
-from ivm.refresh.fixpoint import compute
-from ivm.refresh.plan import ANEW
-from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, with_epoch, within
+from ivm.planner.choose import wide_products
+from ivm.planner.strategy import Full
+from ivm.refresh.inputs import Inputs
+from ivm.refresh.instead import RECOVERED, told
+from ivm.refresh.plan import ANEW, FULL
+from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
+from ivm.refresh.relations import signed, unit_table
 from ivm.refresh.settings import settings
 from ivm.rewrite.accumulators import accumulator_columns
-from ivm.rewrite.statements import accumulate, accumulated, consolidated, final_rows, repeated
+from ivm.rewrite.statements import accumulate, consolidated, final_rows
 from ivm.session import stored_as_read
 from ivm.sql.maps import has_map
 from ivm.sql.padding import keeps_padding
-from ivm.sql.render import columns_sql, core_sql, unit_sql
+from ivm.sql.render import core_sql, unit_sql
 from ivm.sql.text import splice
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Up to this many rows a result is compared with what is published, and committed by the native lane.
-COMPARE_ROWS = 1_000_000
+_log = logging.getLogger(__name__)
 
 
 class FullBuild:
-    """Builds units in full within one epoch."""
+    """Builds units in full within one epoch; the handler of `ivm.planner.strategy.Full`."""
 
-    def __init__(
-        self, context: Context, plan: EpochPlan, attempt: str, manifest: Manifest, outcomes: dict[str, Outcome], snapshots: dict[str, Snapshot]
-    ) -> None:
-        self.context, self.plan, self.attempt, self.manifest, self.outcomes, self.snapshots = context, plan, attempt, manifest, outcomes, snapshots
+    def __init__(self, inputs: Inputs, attempt: str) -> None:
+        self.inputs, self.attempt = inputs, attempt
+        self.context, self.plan, self.manifest, self.outcomes, self.snapshots = inputs.context, inputs.plan, inputs.manifest, inputs.outcomes, inputs.snapshots
 
-    def run(self, view: str, unit_name: str, code: str, reason: str, cursors: dict[str, Cursor]) -> Outcome:
+    def is_small(self, view: str, unit: str) -> bool:
+        """Whether a unit reads so little that planning its statement costs more than running it."""
+        try:
+            rows = [self.inputs.rows_now(r) for r in self.inputs.reads(view, unit)]
+        except Exception as error:  # noqa: BLE001 - what can't be counted will say so when it is read
+            _log.info("the size of what %s reads is unknown: %s", unit, error)
+            return False
+        return all(n is not None for n in rows) and sum(n or 0 for n in rows) <= self.context.limits.small_build_rows
+
+    def run(self, view: str, unit: str, strategy: Full) -> Outcome:
+        """A unit's (or a view's, where it has no program) outcome, which may be an error."""
+        first = self._first_error(view, strategy)
+        try:
+            warning = self._warning(view, unit) if strategy.code in ("first_build", "definition_changed") else ""
+            return replace(self._build(view, unit, strategy.code, strategy.reason), warning=warning, first_error=first)
+        except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+            return Outcome(unit, view, FULL, "failed", "", "none", None, error=told(error), first_error=first)
+
+    def _first_error(self, view: str, strategy: Full) -> str:
+        """What the incremental refresh failed with, in this epoch or in an earlier one."""
+        if strategy.code != RECOVERED:
+            return ""
+        known = self.manifest.failing.get(view)
+        return known.incremental if self.plan.tasks[view].code == RECOVERED and known is not None else strategy.reason
+
+    def _warning(self, view: str, unit: str) -> str:
+        """What makes a unit costly to keep, if anything does."""
+        if unit not in self.inputs.units:
+            return ""
+        rows = {r: self.inputs.rows_now(r) for r in self.inputs.reads(view, unit)}
+        warning = "; ".join(wide_products(self.inputs.units[unit], rows, self.context.limits))
+        if warning:
+            _log.warning("view %s: %s", view, warning)
+        return warning
+
+    def _build(self, view: str, unit_name: str, code: str, reason: str) -> Outcome:
         """Compute a unit (or a view without a program) into staging, or into a batch of its output trace."""
         started = time.perf_counter()
+        cursors = {r: self.inputs.cursor(r) for r in self.inputs.reads(view, unit_name)}
         compiled = self.context.compiled[view]
-        unit = next((u for u in compiled.program.units if u.name == unit_name), None)
+        unit = self.inputs.units.get(unit_name)
         before = self.manifest.units.get(unit_name) if code not in ANEW else None
         # Named by the epoch and the attempt that build it, so that one that was abandoned, or still runs, is never met.
         generation = f"{self.plan.epoch}_{self.attempt}"
         if unit is None:
-            sql = splice(self.context.views[view].sql, {r: self._from(r) for r in compiled.program.relations})
+            sql = splice(self.context.views[view].sql, {r: self.inputs.new(r) for r in compiled.program.relations})
         elif unit.reduce is not None and unit.reduce.linear:
             sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
         elif unit.fixpoint:
@@ -87,50 +126,15 @@ class FullBuild:
             )
             rows_out = batch.num_rows
         return Outcome(
-            unit_name, view, "full", code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
+            unit_name, view, FULL, code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
             rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started, staging=staging if batch is None else "",
         )  # fmt: skip
 
     def _staging(self, what: str) -> str:
         return self.context.layout.staging(self.plan.epoch, self.attempt, what)
 
-    # -- inputs: the new state of each relation ----------------------------------------------------
-
-    def _from(self, relation: str) -> str:
-        if relation in self.snapshots:
-            return self._source(relation, self.snapshots[relation].columns)
-        return self._upstream(relation)
-
     def _leaf(self, leaf: Leaf) -> str:
-        return self._from(leaf.relation)
-
-    def _source(self, relation: str, columns: tuple[Column, ...]) -> str:
-        snapshot = self.snapshots[relation]
-        return f"(SELECT {columns_sql([c.name for c in columns])} FROM {table_ref(snapshot.path, self.plan.sources[relation].version)})"
-
-    def _upstream(self, relation: str) -> str:
-        outcome = self.outcomes.get(relation)
-        state = outcome.state if outcome and outcome.state else self.manifest.units[relation]
-        names = native.arrow_schema(state.schema).names
-        columns = columns_sql(names)
-        if outcome is not None and outcome.publish == "replace":
-            return f"(SELECT {columns} FROM parquet.{ident(outcome.staging)})"
-        if not state.arranged:
-            return f"({stream_rows(self.context, relation, state, self.plan.epoch)})"
-        before = self.manifest.units[relation]
-        published = f"SELECT {columns} FROM {table_ref(self.context.layout.table(relation, before.public), before.version)}"
-        if outcome is None or outcome.publish == "none":
-            return f"({published})"
-        trace = f"delta.{ident(self.context.layout.output_trace(relation, state.output_generation))}"
-        weighted = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({published}) UNION ALL SELECT {columns}, {ident(WEIGHT)} FROM {trace} WHERE {ident(EPOCH)} = {self.plan.epoch}"
-        return f"({repeated(weighted, self._columns(relation))})"
-
-    def _columns(self, relation: str) -> tuple[Column, ...]:
-        for compiled in self.context.compiled.values():
-            for unit in compiled.program.units:
-                if unit.name == relation:
-                    return unit.columns
-        return self.context.compiled[relation].program.columns
+        return self.inputs.new(leaf.relation)
 
     def _rows_in(self, cursors: dict[str, Cursor]) -> int:
         total = 0
@@ -152,7 +156,7 @@ class FullBuild:
         staged = write_counted(spark.sql(accumulate(unit, core_sql(unit.core, self._leaf), weighted=False)), staging)
         path = self.context.layout.accumulator_trace(unit.name, generation)
         app = self.context.app(unit.name, f"accumulators/{generation}")
-        if staged <= COMPARE_ROWS:
+        if staged <= self.context.limits.compare_rows:
             batch = native.plain(native.parquet(staging).to_table())
             if not append_batch(path, batch, epoch, app) and not native.exists(path):
                 # A trace without batches is a table all the same.
@@ -173,24 +177,14 @@ class FullBuild:
 
     def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:
         """The result less what is published, or None where the table must be replaced as a whole."""
-        if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > COMPARE_ROWS:
+        if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > self.context.limits.compare_rows:
             return None
         if any(has_map(c.type) or "variant" in c.type for c in columns):
             return None
         names = [c.name for c in columns]
-        path = self.context.layout.table(unit, before.public)
-        new = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM parquet.{ident(staging)}"
-        old = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, before.version)}"
+        new, old = signed(f"parquet.{ident(staging)}", names, 1), signed(unit_table(self.context, unit, before), names, -1)
         result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
         return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
-
-
-def stream_rows(context: Context, name: str, state: UnitState, upto: int) -> str:
-    """The rows of a unit that keeps none, as of an epoch, from its accumulators."""
-    unit = next(u for c in context.compiled.values() for u in c.program.units if u.name == name)
-    trace = f"delta.{ident(context.layout.accumulator_trace(name, state.generation))}"
-    counted = within(state.batches, ident(EPOCH))
-    return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {ident(EPOCH)} <= {upto} AND {counted})"))
 
 
 def write_counted(frame: DataFrame, folder: str) -> int:

@@ -13,9 +13,10 @@ from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
 from ivm.refresh.plan import write_plan
+from ivm.refresh.protocol import Run, advance
 from ivm.refresh.publish import with_upstream_versions
 from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome, UnitState, ViewTask, to_json
-from ivm.refresh.run import Report, drop_batches, step_check, step_publish, view_reports
+from ivm.refresh.run import Report, drop_batches, view_reports
 
 
 @step
@@ -41,10 +42,9 @@ def release(context: Context, view: str) -> Report:
     plan = EpochPlan(context.log.next_epoch(), manifest.sources, tasks)
     write_plan(context, plan)
     stamped = [replace(o, stamp=o.stamp or held.epoch, code="released", reason=reason, state=_since_then(o, then, manifest)) for o in outcomes]
-    done = context.log.record_outcomes(plan.epoch, stamped)
-    step_check(context, plan, done, lambda *_: {})
-    step_publish(context, plan, done)
-    return Report(plan.epoch, view_reports(context, plan, done, tasks))
+    run = Run(context, lambda *_: {}, plan=plan, outcomes=context.log.record_outcomes(plan.epoch, stamped))
+    advance(run, "check", "publish")
+    return Report(plan.epoch, view_reports(context, plan, run.outcomes, tasks))
 
 
 def _unpublished(outcomes: Collection[Outcome], views: Collection[str], *manifests: Manifest) -> str:

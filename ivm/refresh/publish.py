@@ -22,7 +22,6 @@ from ivm.lake.types import beyond_arrow, columns_of
 from ivm.names import ident
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
-from ivm.refresh.full import COMPARE_ROWS
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.plan import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
@@ -140,7 +139,7 @@ def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str
     assert state is not None
     if native.last_txn(path, app) == epoch:
         return
-    if state.rows <= COMPARE_ROWS and not beyond_arrow(state.schema):
+    if state.rows <= context.limits.compare_rows and not beyond_arrow(state.schema):
         rows = native.plain(native.parquet(outcome.staging).to_table())
         native.overwrite(path, rows.cast(native.arrow_schema(state.schema)), app, epoch, context.retention.output(), _note(state))
         return

@@ -1,9 +1,4 @@
-"""The protocol's steps in order, each resumable: the one place where Pipeline, CLI and Airflow tasks meet.
-
-    STEPS = plan -> apply -> check -> publish        (compact is a task of its own)
-
-Invariant: whatever step a process dies in, calling the steps again from `plan` brings the same tables.
-"""
+"""What the protocol's steps do (their order stands in `ivm.refresh.protocol`), what drops an epoch, and what is reported of one."""
 
 from __future__ import annotations
 
@@ -28,8 +23,6 @@ from ivm.trace.store import drop_epoch
 
 _log = logging.getLogger(__name__)
 
-#: Epochs that stay apart in the traces when a refresh compacts by itself.
-KEPT_APART = 10
 #: Judges an epoch's outcomes before publishing; returns the failed expectations in words, by view.
 Gate = Callable[[Context, EpochPlan, dict[str, Outcome]], dict[str, list[str]]]
 
@@ -172,7 +165,7 @@ def step_compact(context: Context) -> None:
         return
     try:
         _compiled(context)
-        for left_out in (c for c in compact(context, KEPT_APART) if c.error):
+        for left_out in (c for c in compact(context, context.limits.kept_apart) if c.error):
             _log.warning("compaction left out %s: %s", left_out.table, left_out.error)
     except Exception as error:  # noqa: BLE001 - what was published stays published
         _log.warning("compaction after epoch %s failed: %s", manifest.epoch, error_text(error) or type(error).__name__)

@@ -13,13 +13,13 @@ from typing import Any
 from sqlglot import exp
 
 from ivm.errors import StateError
-from ivm.feed.source import other_commit
+from ivm.execute.fixpoint import compute
 from ivm.lake import native
-from ivm.names import ident, table_ref
+from ivm.names import ident
 from ivm.plan.nodes import WEIGHT, Column
 from ivm.refresh.context import Context
-from ivm.refresh.fixpoint import compute
 from ivm.refresh.records import Cursor, Manifest
+from ivm.refresh.relations import source_table, unit_table
 from ivm.refresh.run import committed_or_raise
 from ivm.refresh.settings import changed, settings
 from ivm.rewrite.statements import consolidated
@@ -58,10 +58,6 @@ class Verification:
         return f"{self.view}: DIFFERS, {rows}{why}"
 
 
-#: Differing rows that are counted and sampled; more are not collected.
-SAMPLED_ROWS = 10_000
-
-
 def verify_view(context: Context, view: str, recomputed: str | None = None) -> Verification:
     """Compare what readers see; `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute).
 
@@ -79,9 +75,9 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     names = [c.name for c in columns]
     comparable = ", ".join(f"{_comparable(c)} AS {ident(c.name)}" for c in columns)
     fresh = recomputed or recompute_sql(context, view, context.log.manifest())
-    published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, version)}"
+    published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {unit_table(context, view, state, version)}"
     rows = f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\nUNION ALL\n{published}"
-    differing = context.spark().sql(consolidated(rows, [Column(n, "") for n in names])).limit(SAMPLED_ROWS).toArrow().to_pylist()
+    differing = context.spark().sql(consolidated(rows, [Column(n, "") for n in names])).limit(context.limits.sampled_rows).toArrow().to_pylist()
     weights = [row.pop(WEIGHT) for row in differing]
     missing = [row for row, weight in zip(differing, weights, strict=True) if weight > 0]
     unexpected = [row for row, weight in zip(differing, weights, strict=True) if weight < 0]
@@ -110,11 +106,11 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
     for relation in () if given else context.compiled[view].program.relations:
         cursor = cursor_of(context, view, relation, manifest)
         if relation in context.sources:
-            replacement[relation] = f"(SELECT * FROM {source_at(context, relation, cursor)})"
+            replacement[relation] = f"(SELECT * FROM {source_table(context, relation, cursor)})"
         elif cursor.epoch == manifest.units[relation].epoch:
             replacement[relation] = f"({recompute_sql(context, relation, manifest)})"
         else:
-            replacement[relation] = f"(SELECT * FROM {table_ref(context.layout.table(relation, True), cursor.version)})"
+            replacement[relation] = f"(SELECT * FROM {unit_table(context, relation, manifest.units[relation], cursor.version)})"
     program = context.compiled[view].program
     if not program.rules:
         return splice(context.views[view].sql, replacement)
@@ -126,15 +122,6 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
             rows = unit_sql(unit, lambda leaf: replacement[leaf.relation])
         replacement[unit.name] = f"({rows})"
     return replacement[program.units[-1].name]
-
-
-def source_at(context: Context, name: str, cursor: Cursor) -> str:
-    """A source at the commit that was read, for Spark's SQL. Raises StateError where it has another one of that number now."""
-    snapshot = context.snapshots({name})[name]
-    why = other_commit(snapshot, cursor.version or 0, cursor.table_id or snapshot.table_id, cursor.fingerprint)
-    if why:
-        raise StateError(f"Source {name!r} is no longer what was read: {why}.", "Run a refresh first: it rebuilds what reads this source.")
-    return table_ref(native.local_path(context.sources[name].location), cursor.version)
 
 
 def _comparable(column: Column) -> str:

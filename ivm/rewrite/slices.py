@@ -84,17 +84,15 @@ class Requests:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the walk may know of a relation: its rows, and whether it is small enough to be read whole."""
+    """What the walk may know of a relation."""
 
     relation: Relation
     rows: int | None
     foreign_keys: tuple[tuple[tuple[str, ...], str], ...] = ()
     #: Whether its delta is one row that was replaced by another.
     moved: bool = False
-
-
-#: Below this many rows a relation is read whole: cheaper than collecting keys.
-SMALL_ROWS = 2_000
+    #: Whether it has so few rows that it is read whole.
+    small: bool = False
 
 
 def walk_term(term: Term, facts: Mapping[str, Facts], requests: Requests) -> dict[str, Reached]:
@@ -192,7 +190,7 @@ class _Step:
 def _step(branch: Branch, alias: str, visited: dict[str, Reached], facts: Mapping[str, Facts]) -> _Step | None:
     """The cheapest way to reach a leaf: whole if small, by its key, by a foreign key, by any equality."""
     target = facts[branch.leaf(alias).relation]
-    if target.rows is not None and target.rows <= SMALL_ROWS:
+    if target.small:
         return _Step((0, 0), alias)
     best: _Step | None = None
     for other, reached in visited.items():

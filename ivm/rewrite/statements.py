@@ -6,7 +6,7 @@ feed emits a row once for each time it occurs), so a product of weights is +1 or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -42,6 +42,12 @@ class Reads(Protocol):
 
     def bag(self, leaf: Leaf, level: int, state: State) -> str:
         """The rows of one state, each as often as it occurs."""
+
+    def stored(self, unit: str) -> str:
+        """A unit's own published rows: all of them, or at least those of the affected groups."""
+
+    def accumulators(self, unit: str) -> tuple[str, bool]:
+        """The accumulators of a unit before this epoch, and whether they are so many that only the affected groups' should be summed."""
 
 
 #: One way to read a branch's delta: its terms, each with the level of every leaf but the delta's own.
@@ -236,7 +242,7 @@ def _with_outputs(unit: Unit, post: Post, rows: str, carried: Sequence[str], sid
 def group_delta(
     unit: Unit,
     walked: Walked,
-    levels: Sequence[dict[str, Reached]],
+    levels: Sequence[Mapping[str, Reached]],
     reads: Reads,
     stored: str,
 ) -> str:
@@ -273,7 +279,7 @@ def _changed_rows(core: Core, walked: Walked, reads: Reads, keys: Sequence[str])
     return consolidated(branch_deltas(walked, reads), core.typed)
 
 
-def new_core(core: Core, levels: Sequence[dict[str, Reached]], reads: Reads) -> str:
+def new_core(core: Core, levels: Sequence[Mapping[str, Reached]], reads: Reads) -> str:
     """The core's rows in the new state, as a bag."""
     parts = []
     for branch, level in zip(core.branches, levels, strict=True):

@@ -15,17 +15,15 @@ from ivm.rewrite.statements import Reads, Walked, branch_deltas, repeated
 from ivm.sql.render import columns_sql
 
 PLACE, MARK = "__ivm_place", "__ivm_mark"
-#: A longer result is evaluated from its whole input.
-MOST = 10_000
 
 
-def from_stored(unit: Unit) -> bool:
-    """Whether a unit is a plain LIMIT (without OFFSET) whose stored rows have all that they are sorted by."""
+def from_stored(unit: Unit, most: int) -> bool:
+    """Whether a unit is a plain LIMIT (without OFFSET) of at most so many rows, whose stored rows have all that they are sorted by."""
     if unit.reduce is None or unit.post is None or unit.reduce.kind != "top" or unit.post.predicates:
         return False
     plain = {o.expr.plain[1] for o in unit.post.outputs if o.expr.plain}
     known = set(unit.core.columns) <= plain and all(o.expr.plain for o in unit.post.outputs)
-    return known and 0 <= unit.reduce.limit <= MOST and unit.reduce.offset <= 0
+    return known and 0 <= unit.reduce.limit <= most and unit.reduce.offset <= 0
 
 
 def top_candidates(unit: Unit, walked: Walked, reads: Reads, stored: str) -> str:

@@ -19,8 +19,9 @@ import pyarrow as pa
 from ivm.lake import native
 from ivm.names import ident
 from ivm.pipeline import Pipeline
+from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.verify import FLOAT_DIGITS, recompute_sql
-from ivm.session import statements_over
+from ivm.session import statements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,8 @@ class Lake:
     folder: Path
     seed: int = 0
     tables: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    #: Of the pipelines over it.
+    limits: Limits = EMBEDDED
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -107,7 +110,7 @@ class Lake:
 
     def pipeline(self, views: Mapping[str, str], mode: str = "auto", lane: str = "auto", root: str = "root") -> Pipeline:
         """A pipeline over all tables with these views, its state in the folder `root` of the lake."""
-        pipe = Pipeline("oracle", self.spark, self.folder / root, lane=lane)
+        pipe = Pipeline("oracle", self.spark, self.folder / root, lane=lane, limits=self.limits)
         for name in self.tables:
             pipe.source(name, self.path(name))
         for name, sql in views.items():
@@ -138,7 +141,7 @@ class Lake:
         report = pipe.refresh()
         found = {name: f"failed: {view.error}" for name, view in report.views.items() if view.error}
         manifest = pipe.context.log.manifest()
-        with statements_over(self.spark, 0):
+        with statements(self.spark, small=True):
             for name, view in report.views.items():
                 if name in found:
                     continue

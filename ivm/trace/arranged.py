@@ -26,6 +26,7 @@ from ivm.lake import native
 from ivm.lake.log import commit_file, foreign_change, read_actions
 from ivm.names import native_ident
 from ivm.plan.nodes import WEIGHT
+from ivm.planner.limits import EMBEDDED
 from ivm.times.frontier import Frontier
 from ivm.times.lattice import Time, checked, join
 
@@ -176,15 +177,17 @@ class ArrangedTrace:
         self._check(now, as_of)
         return self._summed(now, f"SELECT * FROM t WHERE {_upto(now, as_of)}{_range(now, first, last)}", (*now.keys, *now.values))
 
-    def matching(self, as_of: Time, columns: Sequence[str], wanted: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path) -> pa.Table:
-        """The rows at a time that have any of the `wanted` keys (as `native.read_matching` takes them): `columns`, as often as they occur.
+    def matching(
+        self, as_of: Time, columns: Sequence[str], wanted: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path, literals: int = EMBEDDED.literal_keys
+    ) -> pa.Table:
+        """The rows at a time that have any of the `wanted` keys (they and `literals` as `native.read_matching` takes them): `columns`, as often as they occur.
 
         Raises StateError below `since`, where the trace is not complete yet, and where a row would occur less than zero times.
         """
         now = self.description
         self._check(now, as_of)
         _known((*now.keys, *now.values), [*columns, *(c for mine, *_ in wanted for c in mine)], f"The trace at {self.path}")
-        rows = native.read_matching(DeltaTable(self.path), [*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."))
+        rows = native.read_matching(DeltaTable(self.path), [*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."), literals)
         found = native.consolidate(rows.rename_columns([*columns, WEIGHT]), columns)
         negative = found.filter(pc.less(found[WEIGHT], 0))
         if negative.num_rows:

@@ -68,6 +68,13 @@ def test_refresh_tasks_are_visible_and_in_order(structure):
     assert "tpch.q05" in dag["outlets"]
 
 
+def test_each_step_of_the_protocol_has_a_task():
+    from ivm.orchestration.tasks import TASKS
+    from ivm.refresh.protocol import NAMES
+
+    assert tuple(TASKS) == NAMES
+
+
 def test_backfill_parameters_are_validated(structure):
     params = structure["dags"]["ivm_tpch_backfill"]["params"]
     assert "q01" in params["view"]["enum"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ivm.planner.choose import choose, met_rows, wide_products
+from ivm.planner.limits import EMBEDDED
 from tests.pure.test_compile import program
 
 ROWS = {"customer": 150_000, "orders": 1_500_000, "lines": 6_000_000}
@@ -29,6 +32,7 @@ def test_much_change_is_refreshed_in_full():
     assert choose({"t": 1_000_000}, {"t": 500_000}, strict=False).strategy == "full"
     assert choose({"t": 1_000_000}, {"t": 500_000}, strict=True).strategy == "incremental"
     assert choose({"t": 1_000}, {"t": 900}, strict=False).strategy == "incremental"
+    assert choose({"t": 1_000}, {"t": 900}, strict=False, limits=replace(EMBEDDED, small_input=100)).strategy == "full"
 
 
 JOIN = "SELECT c.nation, o.ok FROM customer c JOIN orders o ON o.ck = c.ck"

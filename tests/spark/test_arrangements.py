@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-import ivm.feed.datasets
 import ivm.refresh.arrange
-import ivm.rewrite.slices
 from ivm.errors import ViewError
+from ivm.planner.limits import EMBEDDED
 from ivm.trace.arranged import ArrangedTrace
 
 pytestmark = pytest.mark.spark
 
 
+@pytest.fixture(autouse=True)
+def small_like_large(lake):
+    """Small relations are searched like large ones."""
+    lake.limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1)
+
+
 @pytest.fixture
 def searches(monkeypatch):
-    """Small relations are searched like large ones; the names of the arrangements that were."""
-    monkeypatch.setattr(ivm.rewrite.slices, "SMALL_ROWS", 0)
-    monkeypatch.setattr(ivm.feed.datasets, "NATIVE_WHOLE_ROWS", -1)
-    monkeypatch.setattr("ivm.refresh.apply.NATIVE_WHOLE_ROWS", 1 << 40)
+    """The names of the arrangements that were searched."""
     found = []
     inner = ArrangedTrace.matching
 

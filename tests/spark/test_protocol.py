@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import ivm
-import ivm.refresh.apply as apply_module
+import ivm.refresh.incremental as incremental_module
 import ivm.refresh.publish as publish_module
 from ivm.errors import ConcurrentRefreshError, StateError
 from ivm.lake import native
@@ -49,7 +49,7 @@ def test_first_build_then_follow_then_nothing(pipe, lake):
 
 def test_empty_deltas_run_no_spark_job(pipe, lake, spark, monkeypatch):
     spark.sql(f"UPDATE {lake.ref('t')} SET v = v")
-    monkeypatch.setattr(apply_module.Apply, "_collect", lambda *_: pytest.fail("a statement was run"))
+    monkeypatch.setattr(incremental_module, "collected", lambda *_: pytest.fail("a statement was run"))
     report = pipe.refresh()
     assert {v.strategy for v in report.views.values()} == {"unchanged"}
     assert not any(v.error for v in report.views.values())
@@ -80,13 +80,13 @@ def test_rerun_after_a_stop_gives_the_same_tables(pipe, lake, monkeypatch, step)
 
     with monkeypatch.context() as patch:
         if step == "after_plan":
-            patch.setattr("ivm.pipeline.step_apply", stop)
+            patch.setattr("ivm.refresh.run.step_apply", stop)
         elif step == "between_batches":
-            patch.setattr(apply_module, "append_batch", once_then_stop(apply_module.append_batch, 2))
+            patch.setattr(incremental_module, "append_batch", once_then_stop(incremental_module.append_batch, 2))
         elif step == "after_apply":
-            patch.setattr("ivm.pipeline.step_check", stop)
+            patch.setattr("ivm.refresh.run.step_check", stop)
         elif step == "after_check":
-            patch.setattr("ivm.pipeline.step_publish", stop)
+            patch.setattr("ivm.refresh.run.step_publish", stop)
         elif step == "before_a_merge":
             patch.setattr(publish_module, "_publish_unit", stop)
         elif step == "between_merges":

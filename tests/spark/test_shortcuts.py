@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import ivm.refresh.apply
+import ivm.refresh.incremental
 from ivm.feed.datasets import Datasets
-from ivm.rewrite import slices
-from ivm.session import is_small
+from ivm.planner.limits import EMBEDDED
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def large(monkeypatch):
+def large(lake):
     """Take every relation but one-row ones for large, so that walks have to find their way."""
-    monkeypatch.setattr(slices, "SMALL_ROWS", 1)
+    lake.limits = replace(EMBEDDED, whole_rows=1)
 
 
 @pytest.fixture
@@ -151,13 +151,13 @@ LARGE = {
 
 def test_large_changes_run_as_compiled_statements_and_equal_a_recompute(lake, spark, monkeypatch):
     kinds = []
-    inner = ivm.refresh.apply.statements_over
+    inner = ivm.refresh.incremental.statements
 
-    def noted(spark, rows):
-        kinds.append(is_small(rows))
-        return inner(spark, rows)
+    def noted(spark, small):
+        kinds.append(small)
+        return inner(spark, small)
 
-    monkeypatch.setattr(ivm.refresh.apply, "statements_over", noted)
+    monkeypatch.setattr(ivm.refresh.incremental, "statements", noted)
     lake.table("t", "k int, g int, v int, p decimal(10,2)", rows=0)
     lake.table("u", "k int, w double", rows=0)
     spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 5000, id % 7, CAST(id % 1000 AS decimal(10,2)) FROM range(250000)")

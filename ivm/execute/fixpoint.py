@@ -29,22 +29,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.errors import ViewError
+from ivm.execute.changes import Changes, Run
 from ivm.feed.datasets import Datasets, Input
 from ivm.lake import native
 from ivm.lake.keys import distinct, matching
 from ivm.names import RESERVED_PREFIX, ident
-from ivm.plan.nodes import RANK, WEIGHT, Branch, Leaf, Relation, Unit
-from ivm.rewrite.delta_join import State, Term
-from ivm.rewrite.slices import Facts, Reached, Requests, walk_term
-from ivm.rewrite.statements import branch_deltas, term_sql
-from ivm.rewrite.support import CANDIDATES, support
+from ivm.plan.nodes import RANK, WEIGHT, Unit
+from ivm.planner.strategy import Fixpoint
+from ivm.rewrite.delta_join import State
+from ivm.rewrite.recursion import FRONTIER, given, reads_itself, step_sql, steps, support_sql, walk_steps, walk_support
+from ivm.rewrite.slices import Facts, Requests
+from ivm.rewrite.support import CANDIDATES
 from ivm.sql.render import LeafSql, branch_sql, columns_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The relation of the rows that were found last.
-FRONTIER = f"{RESERVED_PREFIX}_frontier"
 #: Iterations after which a recursion is taken for endless: Spark's own bound for a bag, more for a set, which ends by itself.
 ITERATIONS = {"all": 100, "distinct": 10_000}
 
@@ -61,9 +61,9 @@ def endless(unit: Unit, rows: int) -> ViewError:
 def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) -> str:
     """All rows of a fixpoint, iteration by iteration, as Parquet in `folder`; a SELECT that reads them. Raises ViewError where it doesn't end."""
     columns = [c.name for c in unit.columns]
-    steps = _steps(unit)
+    parts = steps(unit)
     made: list[tuple[str, str]] = []  # view, file
-    bases = [b for b in unit.core.branches if not _self(b, unit)]
+    bases = [b for b in unit.core.branches if not reads_itself(b, unit)]
     rows = "\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in bases)
 
     def named(view: str, *files: str) -> None:
@@ -85,7 +85,7 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) ->
                 return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(f'{RESERVED_PREFIX}_{unit.name}'))}"
             known = f"({known}\nUNION ALL\nSELECT * FROM {ident(view)})" if known else ident(view)
             read = {FRONTIER: ident(view), unit.name: known}
-            rows = "\nUNION ALL\n".join(branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in steps)  # type: ignore[misc]
+            rows = "\nUNION ALL\n".join(branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in parts)  # type: ignore[misc]
     finally:
         for view, _ in made:
             spark.catalog.dropTempView(view)
@@ -116,36 +116,28 @@ def _least_of(unit: Unit, rows: str) -> str:
     return f"(SELECT {keys}, best.{least} AS {least}, best.{rank} AS {rank} FROM ({best}))"
 
 
-class Fixpoint:
-    """The delta of one fixpoint in an epoch.
+def fixpoint(strategy: Fixpoint, datasets: Datasets, run: Run) -> Changes:
+    """dOut, as a bag or as a set (see above)."""
+    made = _Iterations(strategy, datasets, run)
+    return Changes(made.of_bag() if strategy.unit.fixpoint == "all" else made.of_set())
 
-    `inputs` are the relations that the unit reads, itself among them (its old rows, unchanged); `run` collects a statement.
-    """
 
-    def __init__(
-        self,
-        unit: Unit,
-        inputs: Mapping[str, Input],
-        facts: Mapping[str, Facts],
-        datasets: Callable[[str, Mapping[str, Input]], Datasets],
-        run: Callable[[str], pa.Table],
-    ) -> None:
-        self.unit, self.inputs, self.facts, self._datasets, self._run = unit, dict(inputs), facts, datasets, run
+class _Iterations:
+    """One fixpoint in an epoch; its own relation among the inputs are its old rows, unchanged."""
+
+    def __init__(self, strategy: Fixpoint, datasets: Datasets, run: Run) -> None:
+        self.strategy, self.datasets, self._run = strategy, datasets, run
+        self.unit = unit = strategy.unit
+        self.inputs = {name: datasets.inputs[name] for name in (*unit.reads, unit.name)}
         self.schema = self.inputs[unit.name].schema
         self.columns = [c.name for c in unit.columns]
         self.values = [c for c in self.columns if c != RANK]
         self.identity = _identity(unit)
-        self.steps = _steps(unit)
-        self._reads_itself_twice = any(_self(b, unit) for b in self.steps)
+        self._reads_itself_twice = any(reads_itself(b, unit) for b in steps(unit))
         self.made = 0
-        self.rows_read = 0
 
-    def delta(self, walked: list[tuple[Term, dict[str, Reached]]], datasets: Datasets) -> pa.Table:
-        """(columns, WEIGHT), each row once. `walked` are the terms of the relations that changed, `datasets` what they read."""
-        return self._of_bag(walked, datasets) if self.unit.fixpoint == "all" else self._of_set(walked, datasets)
-
-    def _of_bag(self, walked: list[tuple[Term, dict[str, Reached]]], datasets: Datasets) -> pa.Table:
-        total = fresh = self._summed(self._rows(branch_deltas(walked, datasets), weighted=True))
+    def of_bag(self) -> pa.Table:
+        total = fresh = self._summed(self._rows(self.strategy.first(self.datasets), weighted=True))
         for _ in range(ITERATIONS["all"]):
             if fresh.num_rows == 0:
                 return total
@@ -153,8 +145,8 @@ class Fixpoint:
             total = self._summed(pa.concat_tables([total, fresh]))
         raise endless(self.unit, fresh.num_rows)
 
-    def _of_set(self, walked: list[tuple[Term, dict[str, Reached]]], datasets: Datasets) -> pa.Table:
-        rows = self._summed(self._rows(branch_deltas(walked, datasets), weighted=True))
+    def of_set(self) -> pa.Table:
+        rows = self._summed(self._rows(self.strategy.first(self.datasets), weighted=True))
         gone = self._unsupported(self._stored(rows.filter(pc.less(rows[WEIGHT], 0)), self.values))
         reached = self._best(rows.filter(pc.greater(rows[WEIGHT], 0)))
         if gone.num_rows:
@@ -202,31 +194,11 @@ class Fixpoint:
         if candidates.num_rows == 0:
             return candidates
         own = self.unit.name
-        relations = {name: facts.relation for name, facts in self.facts.items()}
         left = replace(self.inputs[own], delta=self._weighted(gone, -1) if gone.num_rows else None)
         inputs, facts = self._given(CANDIDATES, self._weighted(candidates, 1), {**self.inputs, own: left})
-        requests, parts = Requests(), []
-        for branch in (support(b, self.unit, relations, ranked, on) for b in self.unit.core.branches):
-            term = _term(branch, CANDIDATES, inputs)
-            parts.append((term, walk_term(term, facts, requests)))
-        datasets = self._opened(inputs)
-        datasets.load(requests)
-
-        def rows(term: Term, reached: Mapping[str, Reached]) -> str:
-            states = dict(zip((leaf.alias for leaf in term.branch.leaves), term.states, strict=True))
-            levels = {alias: found.level for alias, found in reached.items()}
-
-            def leaf_sql(leaf: Leaf) -> str:
-                if leaf.relation == CANDIDATES:
-                    return datasets.delta(leaf)
-                return datasets.bag(leaf, levels[leaf.alias], states[leaf.alias])
-
-            return branch_sql(term.branch, leaf_sql)
-
-        found = self._rows("\nUNION ALL\n".join(rows(*p) for p in parts))
-        self.rows_read += datasets.rows_read(inputs)
-        datasets.close()
-        return found
+        requests = Requests()
+        walked = walk_support(self.unit, facts, _changed(inputs), ranked, on, requests)
+        return self._read(inputs, requests, lambda datasets: self._rows(support_sql(walked, datasets)))
 
     def _step(self, frontier: pa.Table, moved: pa.Table | None = None) -> pa.Table:
         """What follows from the frontier (columns, WEIGHT +1 or -1) in one step by the new rules: weighted rows.
@@ -236,25 +208,26 @@ class Fixpoint:
         own = self.unit.name
         inputs = {**self.inputs, own: replace(self.inputs[own], delta=moved if moved is not None and moved.num_rows else None)}
         inputs, facts = self._given(FRONTIER, frontier, inputs)
-        requests, walked = Requests(), []
-        for branch in self.steps:
-            term = _term(branch, FRONTIER, inputs)
-            walked.append((term, walk_term(term, facts, requests)))
+        requests = Requests()
+        walked = walk_steps(self.unit, facts, _changed(inputs), requests)
+        return self._read(inputs, requests, lambda datasets: self._rows(step_sql(walked, datasets), weighted=True))
+
+    def _read(self, inputs: Mapping[str, Input], requests: Requests, rows: Callable[[Datasets], pa.Table]) -> pa.Table:
+        """What a statement makes of what is asked for."""
         datasets = self._opened(inputs)
         datasets.load(requests)
-        found = self._rows("\nUNION ALL\n".join(term_sql(t, t.branch, reached, datasets) for t, reached in walked), weighted=True)
-        self.rows_read += datasets.rows_read(inputs)
+        found = rows(datasets)
         datasets.close()
         return found
 
     def _given(self, name: str, rows: pa.Table, inputs: Mapping[str, Input]) -> tuple[dict[str, Input], dict[str, Facts]]:
         """Inputs and facts with weighted rows of the unit's columns as the delta of one more relation."""
-        given = Input(name, self.unit.columns, self.schema, "", None, State.NEW, True, rows, rows.num_rows)
-        return {**inputs, name: given}, {**self.facts, name: Facts(Relation(name, "unit", self.unit.columns), rows.num_rows)}
+        more = Input(name, self.unit.columns, self.schema, "", None, State.NEW, True, rows, rows.num_rows)
+        return {**inputs, name: more}, given(self.unit, name, self.strategy.facts, rows.num_rows)
 
     def _opened(self, inputs: Mapping[str, Input]) -> Datasets:
         self.made += 1
-        return self._datasets(str(self.made), inputs)
+        return self.datasets.beside(f"{self.unit.name}_{self.made}", inputs)
 
     # -- sets of rows -----------------------------------------------------------------------------
 
@@ -293,23 +266,5 @@ class Fixpoint:
         return self._opened({self.unit.name: source}).read_rows(self.unit.name, distinct(rows.select(list(columns))))
 
 
-def _self(branch: Branch, unit: Unit) -> bool:
-    return any(leaf.relation == unit.name for leaf in branch.leaves)
-
-
-def _steps(unit: Unit) -> list[Branch]:
-    """The branches that read the unit, once for each time they do, with the frontier in that place."""
-    found = []
-    for branch in unit.core.branches:
-        for own in (leaf for leaf in branch.leaves if leaf.relation == unit.name):
-            found.append(replace(branch, leaves=tuple(replace(leaf, relation=FRONTIER) if leaf is own else leaf for leaf in branch.leaves)))
-    return found
-
-
-def _term(branch: Branch, start: str, inputs: Mapping[str, Input]) -> Term:
-    """The branch in the new state, from the rows of one relation."""
-
-    def state(relation: str) -> State:
-        return State.DELTA if relation == start else State.NEW if inputs[relation].delta is not None else State.SAME
-
-    return Term(branch, tuple(state(leaf.relation) for leaf in branch.leaves))
+def _changed(inputs: Mapping[str, Input]) -> set[str]:
+    return {name for name, source in inputs.items() if source.delta is not None}

@@ -1,0 +1,64 @@
+"""Every threshold of a refresh: what is small, what is too much, how much runs at once; one profile for each place to run.
+
+What bounds a text that people write (a condition, a file) stands where that is read; what weighs one cost against another stands
+in `ivm.planner.choose`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Numbers of rows, but where another unit is named."""
+
+    # -- how a relation is read
+    #: Up to this many rows a relation is read whole: cheaper than collecting keys.
+    whole_rows: int = 2_000
+    #: Up to this many rows a relation that must be read whole is loaded by the native lane; above, Spark scans it, which counts as cost.
+    native_whole_rows: int = 20_000
+    #: Up to this many rows accumulators are handed over as Parquet; above, Spark scans them.
+    accumulator_rows: int = 200_000
+    #: Up to this many wanted values are written as literals, by which files and row groups are skipped; longer lists crash DataFusion.
+    literal_keys: int = 100
+    #: An ORDER BY ... LIMIT of more rows is evaluated from its whole input.
+    stored_first_rows: int = 10_000
+
+    # -- what this process holds
+    #: A feed of more changes is not collected: so much change is cheaper to recompute.
+    delta_rows: int = 5_000_000
+    #: A delta result of more rows is not collected; the view is refreshed in full instead.
+    result_rows: int = 1_000_000
+    #: Up to this many rows a full result is compared with what is published, and committed by the native lane.
+    compare_rows: int = 1_000_000
+    #: A resulting state of more rows is judged by Spark; smaller ones in this process.
+    judged_rows: int = 500_000
+    #: Differing rows that `verify` counts and samples; more are not collected.
+    sampled_rows: int = 10_000
+
+    # -- how statements run
+    #: Statements over fewer rows are small: compiling code takes half a second, and saves half of one for 300,000 rows (measured on TPC-H q01).
+    small_statement_rows: int = 200_000
+    #: Up to this many input rows a full refresh is run as a small statement, beside others.
+    small_build_rows: int = 50_000
+    #: Statements of independent units overlap: planning one uses the time another waits. In threads.
+    threads: int = 3
+
+    # -- what is chosen
+    #: Below this many input rows a full refresh saves nothing.
+    small_input: int = 200_000
+    #: A product without an equality of more rows than this is built with a warning.
+    wide_product: int = 100_000_000
+
+    # -- what is kept
+    #: Epochs that stay apart in the traces when a refresh compacts by itself.
+    kept_apart: int = 10
+    #: An arrangement whose later batches hold more than this share of its rows is made anew by compaction.
+    history_share: float = 0.1
+
+
+#: Spark in this process, or a small server beside it. Measured on two cores.
+EMBEDDED = Limits()
+#: Spark on other machines: statements wait for executors, not for the cores here, so more of them overlap. Nothing else was measured there yet.
+CLUSTER = replace(EMBEDDED, threads=8)

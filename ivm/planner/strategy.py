@@ -1,0 +1,179 @@
+r"""How a unit is refreshed, as data: `decide` says it from the unit and what is known, nothing else does (pure).
+
+    Unchanged     nothing that it reads has changed
+    Linear        no reduce                        dOut = d core
+    Accumulated   a reduce of linear calls         sums' = sums + sums over d core
+    FromStored    first rows, few enough           candidates = stored rows + d core
+    Regroup       any other reduce                 dOut = reduce(new input of affected keys) - stored rows of them
+    Fixpoint      a recursion                      d core, then step by step what follows from it
+    Full          computed anew as a whole
+
+Each has one handler, which acts: `ivm.execute` for those that apply a delta, `ivm.refresh.full` for the last. An
+incremental one knows what it must read (`requests`) and its statements over any `Reads`: Spark runs them over an epoch's
+datasets, `ivm.explain` shows them over names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ivm.plan.nodes import Unit
+from ivm.planner.choose import Choice, choose, met_rows
+from ivm.planner.limits import EMBEDDED, Limits
+from ivm.rewrite.delta_join import delta_terms
+from ivm.rewrite.recursion import FRONTIER, given, step_sql, support_sql, walk_steps, walk_support
+from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
+from ivm.rewrite.statements import Reads, Walked, accumulated_delta, branch_deltas, group_delta, linear_delta
+from ivm.rewrite.support import CANDIDATES
+from ivm.rewrite.top import from_stored, top_candidates
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known when a unit's strategy is decided.
+
+    `facts` are of all that it reads and of itself, `deltas` the changed rows of each relation that did change, `stored` the rows
+    that it has. `strict` forbids a full refresh by cost; `lacking` says that the stored rows of a LIMIT were not enough.
+    """
+
+    facts: Mapping[str, Facts]
+    deltas: Mapping[str, int]
+    stored: int = 0
+    strict: bool = False
+    lacking: bool = False
+    limits: Limits = EMBEDDED
+
+
+@dataclass(frozen=True)
+class Full:
+    """Everything is computed anew, for a reason with a stable code."""
+
+    code: str
+    reason: str
+    name: ClassVar[str] = "full"
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """Only cursors move."""
+
+    code: str = "empty_delta"
+    reason: str = "the changes don't touch any column that the view reads"
+    name: ClassVar[str] = "unchanged"
+
+
+@dataclass(frozen=True)
+class Incremental:
+    """What all that apply a delta have: the terms of the core's delta with how each leaf is reached, what must be read, and the cost."""
+
+    unit: Unit
+    walked: Walked
+    requests: Requests
+    choice: Choice
+    name: ClassVar[str]
+
+    def statements(self, reads: Reads) -> dict[str, str]:
+        """What Spark runs, by what it is for; the first is "" where there is one."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Linear(Incremental):
+    """The core's delta is the unit's."""
+
+    name = "linear"
+
+    def statements(self, reads: Reads) -> dict[str, str]:
+        return {"": linear_delta(self.unit, self.walked, reads)}
+
+
+@dataclass(frozen=True)
+class Accumulated(Incremental):
+    """Sums are added to; the rows of groups whose sums changed are replaced."""
+
+    name = "accumulated"
+
+    def statements(self, reads: Reads) -> dict[str, str]:
+        trace, large = reads.accumulators(self.unit.name)
+        return {"": accumulated_delta(self.unit, self.walked, reads, trace, large)}
+
+
+@dataclass(frozen=True)
+class FromStored(Incremental):
+    """The first rows from the stored ones and the delta; where these turn out not to be enough, it is decided again (`Known.lacking`)."""
+
+    name = "from stored rows"
+
+    def statements(self, reads: Reads) -> dict[str, str]:
+        return {"": top_candidates(self.unit, self.walked, reads, reads.stored(self.unit.name))}
+
+
+@dataclass(frozen=True)
+class Regroup(Incremental):
+    """The affected groups are evaluated anew; `levels` say for each branch how its leaves are reached for them."""
+
+    levels: tuple[Mapping[str, Reached], ...]
+    name = "regrouped"
+
+    def statements(self, reads: Reads) -> dict[str, str]:
+        return {"": group_delta(self.unit, self.walked, self.levels, reads, reads.stored(self.unit.name))}
+
+
+@dataclass(frozen=True)
+class Fixpoint(Incremental):
+    """The core's delta, then iterations over the rows found last; as a set also the derivations that lost rows have left.
+
+    Iterations walk from their own rows, by the `facts` of the relations and which of them `changed`.
+    """
+
+    facts: Mapping[str, Facts]
+    changed: frozenset[str]
+    name = "fixpoint"
+
+    def first(self, reads: Reads) -> str:
+        """The weighted rows that what it reads changes at once, the unit's own rows as they were."""
+        return branch_deltas(self.walked, reads)
+
+    def statements(self, reads: Reads) -> dict[str, str]:
+        found = {"": self.first(reads)}
+        if self.unit.fixpoint == "distinct":
+            facts = given(self.unit, CANDIDATES, self.facts, None)
+            on = [c.name for c in self.unit.columns]
+            found["what is left of lost rows"] = support_sql(walk_support(self.unit, facts, self.changed, True, on, Requests()), reads)
+        found["each iteration"] = step_sql(walk_steps(self.unit, given(self.unit, FRONTIER, self.facts, None), self.changed, Requests()), reads)
+        return found
+
+
+Strategy = Full | Unchanged | Incremental
+
+
+def decide(unit: Unit, known: Known) -> Strategy:
+    """How a unit is refreshed whose earlier result still holds."""
+    if not known.deltas:
+        return Unchanged()
+    rows = {r: known.facts[r].rows for r in unit.reads}
+    found = _incremental(unit, known, rows)
+    return Full("cost", found.choice.reason) if found.choice.strategy == "full" else found
+
+
+def _incremental(unit: Unit, known: Known, rows: Mapping[str, int | None]) -> Incremental:
+    requests, changed = Requests(), frozenset(known.deltas)
+    walked = [(t, walk_term(t, known.facts, requests)) for b in unit.core.branches for t in delta_terms(b, changed)]
+    limits = known.limits
+    stored = from_stored(unit, limits.stored_first_rows) and not known.lacking
+    regrouped = unit.reduce is not None and not unit.reduce.linear and not stored
+    levels = walk_groups(unit, walked, known.facts, requests)[0] if regrouped else ()
+    whole = [r for r in unit.reads if r in requests.whole and (rows[r] or 0) > limits.native_whole_rows]
+    met = met_rows(unit, rows, known.deltas, known.stored, stored)
+    choice = choose(rows, known.deltas, known.strict, whole, met, limits)
+    if unit.fixpoint:
+        return Fixpoint(unit, walked, requests, choice, known.facts, changed)
+    if unit.reduce is None:
+        return Linear(unit, walked, requests, choice)
+    if unit.reduce.linear:
+        return Accumulated(unit, walked, requests, choice)
+    if stored:
+        return FromStored(unit, walked, requests, choice)
+    return Regroup(unit, walked, requests, choice, levels)

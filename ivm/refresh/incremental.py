@@ -1,0 +1,120 @@
+"""Units that are refreshed incrementally together: what they read is read once, then each runs in a thread.
+
+Handlers make batches; here they are stored under the epoch's number, where nobody reads them yet: what accumulators gain first,
+then the output delta.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from ivm.execute.changes import Changes
+from ivm.execute.handlers import execute
+from ivm.feed.datasets import Datasets, Input
+from ivm.feed.deltas import TooLargeError
+from ivm.lake import native
+from ivm.plan.nodes import WEIGHT
+from ivm.planner.strategy import Incremental
+from ivm.refresh.inputs import Inputs
+from ivm.refresh.plan import INCREMENTAL
+from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
+from ivm.rewrite.slices import Requests
+from ivm.session import statements
+from ivm.trace.store import append_batch
+
+
+@dataclass(frozen=True)
+class Job:
+    """A unit to bring up to date from its state at the last epoch."""
+
+    view: str
+    strategy: Incremental
+    state: UnitState
+
+
+def by_cursors(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Jobs that can share deltas and slices: those that have read each common relation equally far."""
+    groups: list[tuple[dict[str, Cursor], list[Job]]] = []
+    for job in jobs:
+        cursors = job.state.cursors
+        for known, members in groups:
+            if all(known.get(r, c) == c for r, c in cursors.items()):
+                known.update(cursors)
+                members.append(job)
+                break
+        else:
+            groups.append((dict(cursors), [job]))
+    return [members for _, members in groups]
+
+
+def run_together(inputs: Inputs, scratch: Path, tag: str, jobs: Sequence[Job], ended: dict[str, Outcome | Exception]) -> None:
+    """Run jobs over shared slices; how each unit ended, an outcome or an error, is put into `ended`.
+
+    Raises whatever keeps what they share from being read: then none has ended.
+    """
+    requests, read = Requests(), dict[str, Input]()
+    for job in jobs:
+        requests.merge(job.strategy.requests)
+        for relation in (*job.strategy.unit.reads, job.strategy.unit.name):
+            if relation not in read:
+                read[relation] = inputs.input(relation, job.state)
+    context, limits = inputs.context, inputs.context.limits
+    datasets = Datasets(context.spark, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read, limits)
+    datasets.load(requests)
+
+    def run(job: Job) -> None:
+        try:
+            ended[job.strategy.unit.name] = _run(inputs, job, datasets)
+        except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+            ended[job.strategy.unit.name] = error
+
+    sizes = {job.strategy.unit.name: datasets.rows(job.strategy.unit.reads) for job in jobs}
+    small = {name for name, rows in sizes.items() if rows is not None and rows <= limits.small_statement_rows}
+    for kind in (True, False):
+        with statements(context.spark(), small=kind), ThreadPoolExecutor(limits.threads) as pool:
+            list(pool.map(run, [job for job in jobs if (job.strategy.unit.name in small) is kind]))
+    datasets.close()
+
+
+def _run(inputs: Inputs, job: Job, datasets: Datasets) -> Outcome:
+    """The unit's outcome, its batches appended."""
+    started = time.perf_counter()
+    unit, state, choice, plan = job.strategy.unit, job.state, job.strategy.choice, inputs.plan
+    batch = _store(inputs, job, execute(job.strategy, datasets, lambda sql: collected(inputs, sql)))
+    cursors = {r: inputs.cursor(r) for r in unit.reads}
+    batches = with_epoch(state.batches, plan.epoch, inputs.manifest.epoch)
+    after = replace(state, cursors=cursors, epoch=plan.epoch if batch.num_rows else state.epoch, batches=batches)
+    task = plan.tasks[job.view]
+    return Outcome(
+        unit.name, job.view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", after,
+        rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()), rows_read=datasets.rows_read((*unit.reads, unit.name)),
+        rows_out=batch.num_rows, seconds=time.perf_counter() - started, cost_incremental=choice.cost_incremental, cost_full=choice.cost_full,
+    )  # fmt: skip
+
+
+def _store(inputs: Inputs, job: Job, changes: Changes) -> pa.Table:
+    """Append what was made to the unit's traces; returns the output batch as it is stored."""
+    unit, state, context, epoch = job.strategy.unit, job.state, inputs.context, inputs.plan.epoch
+    schema = native.arrow_schema(state.schema)
+    batch = changes.rows.rename_columns([*schema.names, WEIGHT]).cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
+    if changes.accumulators is not None:
+        sums = context.layout.accumulator_trace(unit.name, state.generation)
+        append_batch(sums, changes.accumulators, epoch, context.app(unit.name, f"accumulators/{state.generation}"))
+    output = context.layout.output_trace(unit.name, state.output_generation)
+    append_batch(output, batch, epoch, context.app(unit.name, f"output/{state.output_generation}"))
+    return batch
+
+
+def collected(inputs: Inputs, sql: str) -> pa.Table:
+    """A statement's rows. Raises TooLargeError for more than the profile's `result_rows`."""
+    most = inputs.context.limits.result_rows
+    result = inputs.context.spark().sql(sql).limit(most + 1).toArrow()
+    if result.num_rows > most:
+        raise TooLargeError(f"the delta of the result has more than {most:,} rows")
+    return native.plain(result)

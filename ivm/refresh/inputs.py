@@ -1,0 +1,201 @@
+"""The relations of one epoch: what each unit reads of them, how far it had read, and what changed since.
+
+Each delta is read once for all units that stand equally far, and so is the reason why one can't be read.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from ivm.feed.datasets import Accumulators, Input
+from ivm.feed.deltas import GapError, source_delta
+from ivm.feed.source import Snapshot
+from ivm.lake import native
+from ivm.plan.anchors import keyable
+from ivm.plan.nodes import EPOCH, WEIGHT, Column, Relation, Unit
+from ivm.refresh.arrange import Arrangements, followed
+from ivm.refresh.context import Context
+from ivm.refresh.integrity import base
+from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, within
+from ivm.refresh.relations import after_epoch, frozen_table
+from ivm.rewrite.accumulators import accumulator_columns
+from ivm.rewrite.delta_join import State
+from ivm.rewrite.slices import Facts
+from ivm.sql.render import columns_sql
+from ivm.trace.store import read_batches
+
+
+class Inputs:
+    """Sources at the epoch's versions; units as the last epoch left them, and, once they ran (`outcomes`), as this one makes them."""
+
+    def __init__(self, context: Context, plan: EpochPlan, outcomes: Mapping[str, Outcome]) -> None:
+        self.context = context
+        self.plan = plan
+        self.outcomes = outcomes
+        self.manifest: Manifest = base(context, plan)
+        #: The sources as they are now, and those that can't be looked at, with the reason.
+        self.snapshots, self.missing = context.survey()
+        self.units: dict[str, Unit] = {u.name: u for c in context.compiled.values() for u in c.program.units}
+        self._deltas: dict[str, pa.Table | None] = {}
+        self._gaps: dict[str, GapError] = {}
+        self._source_rows: dict[str, int | None] = {}
+        self._needed = _needed_columns(self.units.values())
+        follow = functools.partial(followed, context, snapshots=self.snapshots, sources=plan.sources, units=self.manifest.units)
+        self._arrangements = Arrangements(context, follow, lambda relation: [c.name for c in self.columns(relation)])
+
+    def reads(self, view: str, unit: str) -> tuple[str, ...]:
+        """What a unit reads, or a view without a program."""
+        return self.units[unit].reads if unit in self.units else self.context.compiled[view].program.relations
+
+    def columns(self, relation: str) -> tuple[Column, ...]:
+        """The columns that any unit reads; at least one, since a row needs one."""
+        columns = self.snapshots[relation].columns if relation in self.snapshots else unit_columns(self.context, relation)
+        plain = [c for c in columns if keyable(c.type)] or [c for c in columns if "variant" not in c.type]
+        return tuple(c for c in columns if c.name in self._needed.get(relation, set())) or tuple(plain[:1])
+
+    def state(self, unit: str) -> UnitState:
+        """A unit's state in this epoch, whether it ran in it or not."""
+        outcome = self.outcomes.get(unit)
+        return outcome.state if outcome is not None and outcome.state is not None else self.manifest.units[unit]
+
+    def cursor(self, relation: str) -> Cursor:
+        """Where a reader stands after this epoch. An upstream unit's version is known once it is published."""
+        if relation in self.snapshots:
+            return self.plan.sources[relation]
+        return Cursor(None, epoch=self.state(relation).epoch)
+
+    def rows(self, relation: str) -> int | None:
+        """The rows of a source now, or of a unit at the last epoch; None where nobody counts them."""
+        if relation not in self.snapshots:
+            return self.manifest.units[relation].rows
+        if relation not in self._source_rows:
+            snapshot = self.snapshots[relation]
+            self._source_rows[relation] = None if snapshot.native else native.rows(native.table(snapshot.path))
+        return self._source_rows[relation]
+
+    def rows_now(self, relation: str) -> int | None:
+        """The rows that a full refresh in this epoch reads."""
+        return self.rows(relation) if relation in self.snapshots else self.state(relation).rows
+
+    def new(self, relation: str) -> str:
+        """All rows of a relation in this epoch, as a FROM item for Spark."""
+        if relation in self.snapshots:
+            snapshot = self.snapshots[relation]
+            columns = columns_sql([c.name for c in snapshot.columns])
+            return f"(SELECT {columns} FROM {frozen_table(snapshot, self.plan.sources[relation].version)})"
+        outcome, before = self.outcomes.get(relation), self.manifest.units.get(relation)
+        return f"({after_epoch(self.context, outcome, relation, before, unit_columns(self.context, relation), self.plan.epoch)})"
+
+    def delta(self, relation: str, cursor: Cursor) -> pa.Table | None:
+        """The consolidated delta since the cursor up to this epoch; None where it is empty. Raises GapError where it can't be told."""
+        key = f"{relation}@{cursor.version}@{cursor.epoch}"
+        if key in self._gaps:
+            raise self._gaps[key]
+        if key not in self._deltas:
+            try:
+                delta = self._source_delta(relation, cursor) if relation in self.snapshots else self._unit_delta(relation, cursor)
+            except GapError as gap:
+                self._gaps[key] = gap  # for each view that reads it, without reading it again
+                raise
+            self._deltas[key] = delta if delta.num_rows else None
+        return self._deltas[key]
+
+    def deltas(self, unit: Unit, state: UnitState) -> dict[str, pa.Table]:
+        """The deltas of what a unit reads, of those relations that changed."""
+        return {r: d for r in unit.reads if (d := self.delta(r, state.cursors[r])) is not None}
+
+    def facts(self, relation: str, delta: pa.Table | None = None) -> Facts:
+        """What a walk may know of a relation with this delta."""
+        rows = self.rows(relation)
+        small = rows is not None and rows <= self.context.limits.whole_rows
+        return replace(relation_facts(self.context, relation, self.snapshots, rows), moved=_moved(delta), small=small)
+
+    def input(self, relation: str, reader: UnitState) -> Input:
+        """A relation as a unit in that state reads it: a source's new rows, a unit's old ones, each with its delta."""
+        columns = self.columns(relation)
+        cursor = reader.cursors.get(relation)
+        delta = self.delta(relation, cursor) if cursor is not None else None
+        if relation in self.snapshots:
+            assert cursor is not None
+            snapshot = self.snapshots[relation]
+            version = self.plan.sources[relation].version
+            indexes = self._arrangements.indexes(relation, version) if version is not None else ()
+            schema = _only(snapshot.schema, columns)
+            return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self.rows(relation), cursor.version, indexes)
+        state = self.manifest.units[relation]
+        # Of the same epoch there may be a newer version, which only moved rows between files.
+        lags = cursor is not None and cursor.version is not None and cursor.epoch != state.epoch
+        version = cursor.version if lags and cursor is not None else state.version
+        indexes = self._arrangements.indexes(relation, (cursor or state).epoch)
+        path, schema = self.context.layout.table(relation, state.public), _only(state.schema, columns)
+        kept = self._accumulators(relation, state)
+        return Input(relation, columns, schema, path, version, State.OLD, True, delta, state.rows, indexes=indexes, accumulators=kept)
+
+    def _source_delta(self, relation: str, cursor: Cursor) -> pa.Table:
+        upto = self.plan.sources[relation].version
+        if upto == cursor.version:
+            return pa.table({})
+        columns = [c.name for c in self.columns(relation)]
+        return source_delta(self.snapshots[relation], cursor.version or 0, upto or 0, columns, self.context.spark, self.context.limits.delta_rows)
+
+    def _unit_delta(self, relation: str, cursor: Cursor) -> pa.Table:
+        state, columns = self.state(relation), [c.name for c in self.columns(relation)]
+        schema = native.arrow_schema(state.schema)
+        if state.epoch <= cursor.epoch:  # nothing was written since
+            return pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())]).empty_table()
+        path = self.context.layout.output_trace(relation, state.output_generation)
+        return read_batches(path, columns, cursor.epoch, self.plan.epoch, schema, within(state.batches, EPOCH))
+
+    def _accumulators(self, unit: str, state: UnitState) -> Accumulators | None:
+        """The trace of a unit's accumulators before this epoch."""
+        reduce = self.units[unit].reduce if unit in self.units else None
+        if reduce is None or not reduce.linear:
+            return None
+        path = self.context.layout.accumulator_trace(unit, state.generation)
+        return Accumulators(path, tuple(accumulator_columns(reduce)), f"{EPOCH} < {self.plan.epoch} AND {within(state.batches, EPOCH)}")
+
+
+def unit_columns(context: Context, relation: str) -> tuple[Column, ...]:
+    """The columns of a unit, or of a view without a program."""
+    units = (u for c in context.compiled.values() for u in c.program.units)
+    return next((u.columns for u in units if u.name == relation), None) or context.compiled[relation].program.columns
+
+
+def relation_facts(context: Context, relation: str, snapshots: Mapping[str, Snapshot], rows: int | None) -> Facts:
+    """What a walk may know of a source or a unit that has so many rows (None: unknown)."""
+    if relation in snapshots:
+        source, columns = context.sources[relation], snapshots[relation].columns
+        actual = {c.name.lower(): c.name for c in columns}
+        key = tuple(actual[k.lower()] for k in source.primary_key)
+        return Facts(Relation(relation, "source", columns, key), rows, source.foreign_keys)
+    units = (u for c in context.compiled.values() for u in c.program.units)
+    key = next((u.key for u in units if u.name == relation), ())
+    return Facts(Relation(relation, "unit", unit_columns(context, relation), key), rows)
+
+
+def _needed_columns(units: Iterable[Unit]) -> dict[str, set[str]]:
+    needed: dict[str, set[str]] = {}
+    for unit in units:
+        for branch in unit.core.branches:
+            for leaf in branch.leaves:
+                needed.setdefault(leaf.relation, set()).update(leaf.columns)
+        whole = unit.fixpoint or (unit.reduce and not unit.reduce.linear)
+        needed.setdefault(unit.name, set()).update(c.name for c in unit.columns if whole)
+    return needed
+
+
+def _only(schema: str, columns: Sequence[Column]) -> pa.Schema:
+    stored = native.arrow_schema(schema)
+    return pa.schema([stored.field(c.name) for c in columns])
+
+
+def _moved(delta: pa.Table | None) -> bool:
+    """Whether a delta replaces one row by another, without NULLs: only then are its values the ends of a range."""
+    if delta is None or delta.num_rows != 2 or sorted(delta[WEIGHT].to_pylist()) != [-1, 1]:
+        return False
+    return not any(v is None or (isinstance(v, float) and not math.isfinite(v)) for c in delta.columns for v in c.to_pylist())

@@ -1,0 +1,66 @@
+"""What `explain` shows is what a refresh runs: the same strategies, decided by the same function. DuckDB stands in Spark's place."""
+
+from __future__ import annotations
+
+import pytest
+
+import ivm.refresh.incremental
+from ivm.pipeline import Pipeline
+from tests.pure.duck_session import DuckSession
+from tests.scenes import VIEWS, change, path, scene
+
+MORE = {
+    "first": "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 3",
+    "reached": "WITH RECURSIVE r(id, n) AS (SELECT id, amount FROM orders UNION SELECT o.id, r.n FROM r JOIN orders o ON o.cust = r.id) SELECT id, n FROM r",
+    "upto": "WITH RECURSIVE r(n) AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT r.n, o.id FROM r JOIN orders o ON o.id = r.n",
+}
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    return scene(DuckSession(), tmp_path)
+
+
+@pytest.fixture
+def pipe(made):
+    pipe = Pipeline("shown", made.spark, made.folder / "shown")
+    for source in ("orders", "customers"):
+        pipe.source(source, path(made, source))
+    for name, sql in {**VIEWS, **MORE}.items():
+        pipe.view(name, sql, mode="incremental")
+    return pipe
+
+
+def test_what_is_shown_is_what_runs(pipe, made, monkeypatch):
+    ran = {}
+    inner = ivm.refresh.incremental.execute
+
+    def noted(strategy, *args):
+        ran.setdefault(strategy.unit.name, strategy.name)
+        return inner(strategy, *args)
+
+    monkeypatch.setattr(ivm.refresh.incremental, "execute", noted)
+    assert pipe.refresh().ok
+    change(made)
+    assert pipe.refresh().ok
+    shown = {unit: name for view in (*VIEWS, *MORE) for unit, name in pipe.explain(view).units.items()}
+    assert ran.items() <= shown.items()
+    assert set(shown.items()) - set(ran.items()) == {("upto__1", "unchanged")}  # it reads nothing
+    assert set(ran.values()) == {"linear", "accumulated", "regrouped", "from stored rows", "fixpoint"}
+    assert all(pipe.verify(view) for view in (*VIEWS, *MORE))
+
+
+def test_a_limit_is_shown_both_ways(pipe):
+    found = pipe.explain("first")
+    assert list(found.sql) == ["first", "first, where its stored rows are not enough (regrouped)"]
+    assert "stored rows, all" in found.sql["first"]
+    assert "-- first (from stored rows)" in str(found)
+    assert found.to_dict()["units"] == {"first": "from stored rows"}
+
+
+def test_a_recursion_is_shown_with_its_iterations(pipe):
+    found = pipe.explain("reached")
+    assert list(found.sql) == ["reached__1", "reached__1, what is left of lost rows", "reached__1, each iteration", "reached"]
+    assert "`the rows found last`" in found.sql["reached__1, each iteration"]
+    assert "`the rows that lost a derivation`" in found.sql["reached__1, what is left of lost rows"]

@@ -1,0 +1,65 @@
+"""Thresholds decide how rows are read and who does it, never what comes out. DuckDB stands in Spark's place."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from ivm.errors import ConfigError
+from ivm.pipeline import Pipeline
+from ivm.planner.limits import CLUSTER, EMBEDDED
+from tests.pure.duck_session import DuckSession
+from tests.scenes import VIEWS, change, path, scene
+
+FIRST = {"first": "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 3"}
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """A pipeline with some limits that is built and whose sources then changed."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    made = scene(DuckSession(), tmp_path)
+
+    def pipeline(limits):
+        pipe = Pipeline("bounded", made.spark, made.folder / "bounded", limits=limits)
+        for source in ("orders", "customers"):
+            pipe.source(source, path(made, source))
+        for name, sql in {**VIEWS, **FIRST}.items():
+            pipe.view(name, sql)
+        assert pipe.refresh().ok
+        change(made)
+        return pipe
+
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        CLUSTER,
+        replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, accumulator_rows=0, literal_keys=0, stored_first_rows=0),
+        replace(EMBEDDED, judged_rows=-1, small_statement_rows=-1, small_build_rows=-1, threads=1, kept_apart=0, history_share=0.0),
+    ],
+)
+def test_other_ways_to_the_same_rows(built, limits):
+    pipe = built(limits)
+    assert {r.strategy for r in pipe.refresh().views.values()} == {"incremental"}
+    assert all(pipe.verify(view) for view in (*VIEWS, *FIRST))
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [(replace(EMBEDDED, delta_rows=1), "large_delta"), (replace(EMBEDDED, result_rows=0), "large_delta"), (replace(EMBEDDED, small_input=1), "cost")],
+)
+def test_too_much_is_refreshed_in_full(built, limits, code):
+    pipe = built(limits)
+    assert pipe.refresh().ok
+    assert code in {o.code for o in pipe.context.log.outcomes(pipe.context.log.manifest().epoch).values()}
+    assert all(pipe.verify(view) for view in (*VIEWS, *FIRST))
+
+
+def test_limits_are_numbers_in_a_profile(tmp_path):
+    assert all(isinstance(getattr(EMBEDDED, f.name), int | float) for f in fields(EMBEDDED))
+    with pytest.raises(ConfigError, match=r"limits must be an ivm\.planner\.limits\.Limits, found 3"):
+        Pipeline("bounded", root=tmp_path, limits=3)
