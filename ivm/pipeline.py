@@ -8,7 +8,6 @@ pipe.refresh()
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
@@ -21,8 +20,7 @@ from ivm.config import check_checks, load_folder
 from ivm.errors import ConfigError, ViewError
 from ivm.explain import Explanation, explain_view
 from ivm.feed.source import Source, inspect
-from ivm.lake import native
-from ivm.names import check_name, table_ref
+from ivm.names import check_name, is_path, table_ref
 from ivm.parameters import LANES, MODES, shown
 from ivm.refresh.compact import Compaction, compact
 from ivm.refresh.context import Context, Progress
@@ -33,6 +31,7 @@ from ivm.refresh.run import Gate, Report, committed_or_raise, step_apply, step_c
 from ivm.refresh.verify import Verification, verify_view
 from ivm.refresh.views import View
 from ivm.session import get_session
+from ivm.storage.location import Location, served
 from ivm.trace.store import Layout, Retention
 from ivm.zset.collection import Collection
 
@@ -65,7 +64,7 @@ class Pipeline:
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
-            raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder under which state and outputs shall live.")
+            raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder or URL under which state and outputs shall live.")
         if lane not in LANES:
             raise ConfigError(f"There is no lane {shown(lane)}.", f"Choose one of: {', '.join(LANES)}.")
         if checks is not None and not isinstance(checks, Mapping):
@@ -74,10 +73,8 @@ class Pipeline:
             raise ConfigError(f"retention must be an ivm.trace.store.Retention, found {shown(retention)}.", "Write Retention(hours=...).")
         self.name = name
         self._spark = spark
-        folder = Path(parameters.local_folder(root, "root")).absolute()
-        if os.path.lexists(folder) and not folder.is_dir():
-            raise ConfigError(f"The root {folder} is not a folder.", "Give the folder under which state and outputs shall live; it need not exist.")
-        layout = Layout(str(folder))
+        layout = Layout(Location.of(parameters.location(root, "root")))
+        layout.base.check()
         self.context = Context(name, layout, EpochLog(layout.epochs, name), lambda: self.spark, lane, retention or Retention(), checks=dict(checks or {}))
 
     @classmethod
@@ -127,7 +124,7 @@ class Pipeline:
             parameters.text(effective_date, f"{what} effective_date", "Name one column.") if effective_date != "" else "",
         )
         self._apart(source.location, *(v.name for v in self.context.views.values()))
-        inspect(source, None if native.is_local(source.location) else self.spark, self.context.lane)
+        inspect(source, lambda: self.spark, self.context.lane)
         self.context.sources[name.lower()] = source
 
     def view(self, name: str | Operators, sql: str = "", mode: str = "auto", file: str = "") -> Any:
@@ -178,14 +175,14 @@ class Pipeline:
 
     def _apart(self, location: str, *views: str) -> None:
         """Raises ConfigError where a source lies where state or a view's table lies: a refresh would write into its own source."""
-        if not native.is_local(location):
+        source = served(location) if is_path(location) else None
+        if source is None:
             return
-        source = Path(os.path.realpath(location))
-        root = Path(os.path.realpath(self.root))
-        if root == source or source in root.parents:
+        root = self.context.layout.base
+        if source.holds(root):
             raise ConfigError(f"The root {self.root} lies in the table {location}, which is a source.", "Give state and outputs a folder of their own.")
         for table in ("_ivm", *(v.lower() for v in views)):
-            if root / table in (source, *source.parents):
+            if (root / table).holds(source):
                 raise ConfigError(f"The source at {location} lies where {self.root}/{table} is written.", "Move one of the two, or rename the view.")
 
     def _compile(self, view: str = "") -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 from airflow.exceptions import AirflowFailException, AirflowSkipException
@@ -95,7 +94,7 @@ def check_task(folder: str) -> dict[str, Any]:
         try:
             held = step_check(pipe.context, plan, pipe.context.log.outcomes(plan.epoch), run_gate)
         finally:
-            index = build_docs(load(checks, 50), Path(checks), Path(checks) / "docs", pipe.name)
+            index = build_docs(load(checks, 50), checks, checks / "docs", pipe.name)
             print(f"Data Docs: {index}")
     for view, why in held.items():
         print(f"{view}: held back, {why.reason}")

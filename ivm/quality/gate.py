@@ -15,7 +15,7 @@ import pyarrow.compute
 from ivm.errors import ConfigError
 from ivm.lake import native
 from ivm.lake.types import beyond_arrow
-from ivm.names import ident, table_ref
+from ivm.names import ident, parquet_ref, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.quality.results import Result, store
 from ivm.refresh.context import Context
@@ -23,6 +23,7 @@ from ivm.refresh.records import EpochPlan, Outcome
 from ivm.rewrite.statements import repeated
 from ivm.session import error_text
 from ivm.sql.render import columns_sql
+from ivm.storage.location import Location
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,10 +103,10 @@ def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
     staging = outcome.staging
     strange = beyond_arrow(outcome.state.schema)
     if not strange:
-        return native.plain(native.parquet(staging).to_table()), schema
+        return native.plain(native.parquet(Location.of(staging)).to_table()), schema
     columns = [f"to_json({ident(c)}) AS {ident(c)}" if c in strange else ident(c) for c in schema.names]
     schema = pa.schema([f.with_type(pa.string()) if f.name in strange else f for f in schema])
-    return native.plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM parquet.{ident(staging)}").toArrow()), schema
+    return native.plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM {parquet_ref(staging)}").toArrow()), schema
 
 
 def _published(context: Context, outcome: Outcome) -> Any:
@@ -143,7 +144,7 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
     if outcome.publish == "replace":
         if state.rows <= IN_PROCESS_ROWS:
             return _pandas(_staged(context, outcome)[0])
-        return context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}")
+        return context.spark().sql(f"SELECT * FROM {parquet_ref(outcome.staging)}")
     if state.rows + outcome.rows_out <= IN_PROCESS_ROWS and not any(pa.types.is_nested(t) for t in schema.types):
         old = native.read(_published(context, outcome), schema.names).cast(schema)
         weighted = pa.concat_tables([old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)])
@@ -151,7 +152,7 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
     names = columns_sql(schema.names)
     published = f"SELECT {names}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(context.layout.table(outcome.unit, True), state.version)}"
     trace = (
-        f"SELECT {names}, {ident(WEIGHT)} FROM delta.{ident(context.layout.output_trace(outcome.unit, state.output_generation))} WHERE {ident(EPOCH)} = {epoch}"
+        f"SELECT {names}, {ident(WEIGHT)} FROM {table_ref(context.layout.output_trace(outcome.unit, state.output_generation))} WHERE {ident(EPOCH)} = {epoch}"
     )
     return context.spark().sql(repeated(f"{published} UNION ALL {trace}", context.compiled[outcome.view].program.columns))
 

@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +25,7 @@ from ivm.feed.datasets import NATIVE_WHOLE_ROWS, Datasets, Input, register
 from ivm.feed.deltas import GapError, TooLargeError, source_delta
 from ivm.feed.source import Snapshot
 from ivm.lake import native
-from ivm.names import ident
+from ivm.names import ident, table_ref
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Column, Relation, Unit
 from ivm.planner.choose import Choice, choose, met_rows, wide_products
@@ -43,6 +42,7 @@ from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import NEW, OLD, accumulated_delta, group_delta, linear_delta
 from ivm.rewrite.top import MARK, PLACE, from_stored, top_candidates
 from ivm.session import error_text, is_small, own_condition, statements_over
+from ivm.storage.location import Location
 from ivm.trace.store import append_batch, read_batches
 
 _log = logging.getLogger(__name__)
@@ -104,11 +104,11 @@ class Apply:
             self._record([u for _, u in todo if not self.outcomes[u].error])
             self.context.progress("apply", sum(len(w) for w in waves[: number + 1]), total)
         self._record([u for u, o in self.outcomes.items() if o.error], self.attempt)
-        self.context.layout.drop(self._scratch())
+        self._scratch().drop()
         drop_unread(self.context)
         return self.outcomes
 
-    def _scratch(self) -> Path:
+    def _scratch(self) -> Location:
         return self.context.layout.scratch(self.plan.epoch, self.attempt)
 
     def _record(self, units: Sequence[str], attempt: str = "") -> None:
@@ -363,7 +363,7 @@ class Apply:
         columns = accumulator_columns(job.unit.reduce)
         delta = native.table(path)
         if native.rows(delta) > 10 * NATIVE_WHOLE_ROWS:
-            return f"(SELECT * FROM delta.{ident(path)} WHERE {before})", True
+            return f"(SELECT * FROM {table_ref(path)} WHERE {before})", True
         name = f"__ivm_{self.context.name}_{self.plan.epoch}_{job.unit.name}_accumulators"
         register(self.context.spark(), name, native.read(delta, [c.name for c in columns], before), columns, self._scratch())
         return ident(name), False

@@ -13,7 +13,6 @@ import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from ivm.refresh.records import Cursor, UnitState, within
 from ivm.refresh.views import View
 from ivm.sql.render import columns_sql
 from ivm.sql.text import arrange_hints
+from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
 from ivm.trace.arranged import TIME, ArrangedTrace, Description
 from ivm.trace.store import read_batches
@@ -69,7 +69,7 @@ def statuses(context: Context) -> list[dict[str, Any]]:
             readers.setdefault(asked, []).append(view.name)
     found = []
     for (relation, keys), views in readers.items():
-        path = str(context.layout.arrangement(relation, keys))
+        path = context.layout.arrangement(relation, keys)
         if native.exists(path):
             now = ArrangedTrace(path).description
             rows = native.rows(native.table(path))
@@ -88,9 +88,9 @@ def _hints(view: View) -> tuple[tuple[str, tuple[str, ...]], ...]:
 def drop_unread(context: Context) -> None:
     """Remove the arrangements that no view asks for any more."""
     kept = {context.layout.arrangement(a.relation, a.keys) for a in arrangements(context)}
-    for folder in context.layout.arrangements.iterdir() if context.layout.arrangements.exists() else ():
-        if folder not in kept:
-            context.layout.drop(folder)
+    for folder in context.layout.arrangements.list():
+        if folder.url not in kept:
+            folder.drop()
 
 
 @dataclass(frozen=True)
@@ -160,13 +160,13 @@ class Arrangements:
         return tuple(Index(k, functools.partial(_found, t, as_of)) for k, t in traces.items() if t.description.since.reached_by(as_of))
 
 
-def _found(trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Path) -> pa.Table:
+def _found(trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Location) -> pa.Table:
     return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch)
 
 
 def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Sequence[str]) -> ArrangedTrace:
     """The trace of an arrangement, following its collection up to now."""
-    path = str(context.layout.arrangement(asked.relation, asked.keys))
+    path = context.layout.arrangement(asked.relation, asked.keys)
     if not native.exists(path):
         return rebuilt(context, asked, followed, needed)
     trace = ArrangedTrace(path)
@@ -204,18 +204,18 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     stamps = f"CAST({followed.time} AS bigint) AS {ident(TIME)}, CAST(1 AS bigint) AS {ident(WEIGHT)}"
     order = ", ".join(ident(k) for k in asked.keys)
     in_order = context.layout.arrangements / ".sorted"
-    context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode("overwrite").parquet(str(in_order))
+    context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode("overwrite").parquet(in_order.spark)
     schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
     batches = (b for part in native.parquet(in_order).to_batches() for b in native.plain(part).cast(schema).to_batches())
-    path = str(context.layout.arrangement(asked.relation, asked.keys))
+    path = context.layout.arrangement(asked.relation, asked.keys)
     trace = ArrangedTrace.load(path, asked.keys, pa.RecordBatchReader.from_batches(schema, batches), followed.time, followed.origin, followed.mark)
-    context.layout.drop(in_order)
+    in_order.drop()
     return trace
 
 
 def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
     """Make an arrangement anew where much of it is history; readers are at its last time."""
-    path = str(context.layout.arrangement(asked.relation, asked.keys))
+    path = context.layout.arrangement(asked.relation, asked.keys)
     now = ArrangedTrace(path).description
     sums = native.query(f"SELECT count(*) AS n, count(CASE WHEN {native_ident(TIME)} > {since_of(now)} THEN 1 END) AS later FROM t", {"t": native.table(path)})
     (held,) = sums.to_pylist()

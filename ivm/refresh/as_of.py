@@ -71,7 +71,7 @@ def differing(context: Context, view: str, day: datetime.date) -> int:
     state = manifest.units[unit.name]
     fresh = core_sql(unit.core, lambda leaf: _source_rows(context, leaf.relation, state.cursors[leaf.relation], ""))
     if unit.reduce:
-        trace = f"delta.{ident(context.layout.accumulator_trace(unit.name, state.generation))}"
+        trace = table_ref(context.layout.accumulator_trace(unit.name, state.generation))
         counted = f"(SELECT * FROM {trace} WHERE {within(state.batches, ident(EPOCH))})"
         fresh, kept = accumulate(unit, fresh, weighted=False), accumulated(unit, counted)
     else:
@@ -147,7 +147,7 @@ def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
     if unit.reduce is not None and unit.reduce.linear:
         if then.generation != now.generation:
             return ""
-        trace = f"delta.{ident(context.layout.accumulator_trace(name, now.generation))}"
+        trace = table_ref(context.layout.accumulator_trace(name, now.generation))
         counted = f"{within(now.batches, ident(EPOCH))} AND {ident(EPOCH)} <= {manifest.epoch}"
         return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {until} AND {counted})"))
     if manifest.epoch < now.since:
@@ -157,7 +157,7 @@ def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
     path = context.layout.output_trace(name, now.output_generation)
     if native.exists(path):
         later = f"{until} AND {ident(EPOCH)} > {manifest.epoch} AND {within(now.batches, ident(EPOCH))}"
-        rows += f" UNION ALL SELECT {columns}, CAST(-{ident(WEIGHT)} AS bigint) FROM delta.{ident(path)} WHERE {later}"
+        rows += f" UNION ALL SELECT {columns}, CAST(-{ident(WEIGHT)} AS bigint) FROM {table_ref(path)} WHERE {later}"
     core = repeated(rows, unit.core.typed)
     return post_sql(unit.post, reduce_sql(unit.reduce, core)) if unit.reduce and unit.post else core
 

@@ -81,7 +81,7 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
         context.progress("compact", i + 1, len(manifest.units))
     snapshots = context.survey()[0]
     for asked in arrangements(context):
-        path = str(context.layout.arrangement(asked.relation, asked.keys))
+        path = context.layout.arrangement(asked.relation, asked.keys)
         if native.exists(path):
             before = _shape(native.table(path))
             compacted(context, asked, followed(context, asked.relation, snapshots, manifest.sources, manifest.units))

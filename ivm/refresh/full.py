@@ -7,7 +7,6 @@ published, so that a full refresh ripples no further than what it changed, and r
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from ivm.errors import StateError
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.lake.types import stored_schema
-from ivm.names import ident, table_ref
+from ivm.names import ident, parquet_ref, spark_path, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.fixpoint import compute
@@ -29,6 +28,7 @@ from ivm.sql.maps import has_map
 from ivm.sql.padding import keeps_padding
 from ivm.sql.render import columns_sql, core_sql, unit_sql
 from ivm.sql.text import splice
+from ivm.storage.location import Location
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class FullBuild:
             rows_out = batch.num_rows
         return Outcome(
             unit_name, view, "full", code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
-            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started, staging=staging if batch is None else "",
+            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started, staging=staging.url if batch is None else "",
         )  # fmt: skip
 
-    def _staging(self, what: str) -> str:
+    def _staging(self, what: str) -> Location:
         return self.context.layout.staging(self.plan.epoch, self.attempt, what)
 
     # -- inputs: the new state of each relation ----------------------------------------------------
@@ -112,14 +112,14 @@ class FullBuild:
         names = native.arrow_schema(state.schema).names
         columns = columns_sql(names)
         if outcome is not None and outcome.publish == "replace":
-            return f"(SELECT {columns} FROM parquet.{ident(outcome.staging)})"
+            return f"(SELECT {columns} FROM {parquet_ref(outcome.staging)})"
         if not state.arranged:
             return f"({stream_rows(self.context, relation, state, self.plan.epoch)})"
         before = self.manifest.units[relation]
         published = f"SELECT {columns} FROM {table_ref(self.context.layout.table(relation, before.public), before.version)}"
         if outcome is None or outcome.publish == "none":
             return f"({published})"
-        trace = f"delta.{ident(self.context.layout.output_trace(relation, state.output_generation))}"
+        trace = table_ref(self.context.layout.output_trace(relation, state.output_generation))
         weighted = f"SELECT {columns}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({published}) UNION ALL SELECT {columns}, {ident(WEIGHT)} FROM {trace} WHERE {ident(EPOCH)} = {self.plan.epoch}"
         return f"({repeated(weighted, self._columns(relation))})"
 
@@ -156,20 +156,20 @@ class FullBuild:
                 # A trace without batches is a table all the same.
                 native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION)
         elif (native.last_txn(path, app) or 0) < epoch:
-            rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM parquet.{ident(staging)}")
+            rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM {parquet_ref(staging.url)}")
             assert unit.reduce is not None
             with stored_as_read(spark, accumulator_columns(unit.reduce)):
-                rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(path)
-        return f"parquet.{ident(staging)}"
+                rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(spark_path(path))
+        return parquet_ref(staging.url)
 
-    def _stage(self, sql: str, columns: tuple[Column, ...], staging: str, keep_padding: bool) -> tuple[str, int]:
+    def _stage(self, sql: str, columns: tuple[Column, ...], staging: Location, keep_padding: bool) -> tuple[str, int]:
         """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
         frame = self.context.spark().sql(sql).toDF(*(c.name for c in columns))
         with stored_as_read(self.context.spark(), columns):
             rows = write_counted(frame, staging)
         return stored_schema(frame.schema.json(), keep_padding), rows
 
-    def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:
+    def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: Location, rows: int) -> pa.Table | None:
         """The result less what is published, or None where the table must be replaced as a whole."""
         if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > COMPARE_ROWS:
             return None
@@ -177,7 +177,7 @@ class FullBuild:
             return None
         names = [c.name for c in columns]
         path = self.context.layout.table(unit, before.public)
-        new = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM parquet.{ident(staging)}"
+        new = f"SELECT {columns_sql(names)}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {parquet_ref(staging.url)}"
         old = f"SELECT {columns_sql(names)}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {table_ref(path, before.version)}"
         result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
         return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
@@ -186,12 +186,12 @@ class FullBuild:
 def stream_rows(context: Context, name: str, state: UnitState, upto: int) -> str:
     """The rows of a unit that keeps none, as of an epoch, from its accumulators."""
     unit = next(u for c in context.compiled.values() for u in c.program.units if u.name == name)
-    trace = f"delta.{ident(context.layout.accumulator_trace(name, state.generation))}"
+    trace = table_ref(context.layout.accumulator_trace(name, state.generation))
     counted = within(state.batches, ident(EPOCH))
     return final_rows(unit, accumulated(unit, f"(SELECT * FROM {trace} WHERE {ident(EPOCH)} <= {upto} AND {counted})"))
 
 
-def write_counted(frame: DataFrame, folder: str) -> int:
+def write_counted(frame: DataFrame, folder: Location) -> int:
     """Write rows as Parquet to a folder that isn't there yet; returns how many.
 
     Raises StateError where not as many rows lie there as were written: executors that have another disk, or somebody else's job.
@@ -200,8 +200,8 @@ def write_counted(frame: DataFrame, folder: str) -> int:
     from pyspark.sql.functions import count, lit
 
     written = Observation()
-    frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder)
-    found = int(native.parquet(folder).count_rows()) if Path(folder).exists() else 0
+    frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder.spark)
+    found = int(native.parquet(folder).count_rows()) if folder.exists() else 0
     if found != written.get["rows"]:
         raise StateError(
             f"Spark wrote {written.get['rows']:,} rows to {folder}, and {found:,} are there.",

@@ -128,7 +128,7 @@ def source_at(context: Context, name: str, cursor: Cursor) -> str:
     why = other_commit(snapshot, cursor.version or 0, cursor.table_id or snapshot.table_id, cursor.fingerprint)
     if why:
         raise StateError(f"Source {name!r} is no longer what was read: {why}.", "Run a refresh first: it rebuilds what reads this source.")
-    return table_ref(native.local_path(context.sources[name].location), cursor.version)
+    return table_ref(context.sources[name].location, cursor.version)
 
 
 def _comparable(column: Column) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from ivm.errors import StateError
 from ivm.lake import native
 from ivm.names import native_ident
 from ivm.plan.nodes import WEIGHT
+from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
 from ivm.times.lattice import Time, checked, join
 
@@ -154,7 +154,7 @@ class ArrangedTrace:
         self._check(now, as_of)
         return self._summed(now, f"SELECT * FROM t WHERE {_upto(now, as_of)}{_range(now, first, last)}", (*now.keys, *now.values))
 
-    def matching(self, as_of: Time, columns: Sequence[str], wanted: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path) -> pa.Table:
+    def matching(self, as_of: Time, columns: Sequence[str], wanted: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Location) -> pa.Table:
         """The rows at a time that have any of the `wanted` keys (as `native.read_matching` takes them): `columns`, as often as they occur.
 
         Raises StateError below `since`, where the trace is not complete yet, and where a row would occur less than zero times.
