@@ -21,6 +21,7 @@ from ivm.parameters import location
 from ivm.plan.nodes import Column
 from ivm.session import error_text
 from ivm.storage.location import Location, served
+from ivm.storage.objects import trouble
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +97,10 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
                 f"For a folder of Parquet files run CONVERT TO DELTA parquet.`{path}` first.",
             ) from error
         raise SourceError(f"Source {source.name!r}: {path} can't be opened ({error}).", "Check the table's log.") from error
+    except OSError as error:
+        if place.local:
+            raise
+        raise trouble(path, error) from error
     metadata = delta.metadata()
     _require_feed(source, metadata.configuration)
     schema = delta.schema().to_json()
@@ -123,15 +128,13 @@ def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: st
     refused = _refused(source, why, lane)
     if spark is None:
         raise SourceError(f"Source {source.name!r} at {path} needs a Spark session to be read.", "Pass spark= or set IVM_SPARK_REMOTE.")
-    from pyspark.errors import PySparkException
-
     session, ref = spark(), table_ref(source.location)
     try:
         detail = session.sql(f"DESCRIBE DETAIL {ref}").first()
         commits = SparkHistory(source.location, session)
         version = commits.newest()
         schema = session.sql(f"SELECT * FROM {ref} LIMIT 0").schema
-    except PySparkException as error:
+    except Exception as error:  # a file system inside Spark raises classes of its own
         raise SourceError(
             f"Source {source.name!r}: {source.location} can't be read as a Delta table: Spark says {error_text(error)}, and delta-rs can't since {why}",
             "See docs/locations.md for what each of them needs.",
@@ -146,13 +149,12 @@ def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: st
 
 
 def _catalog_location(source: Source, spark: Session) -> str:
-    from pyspark.errors import PySparkException
 
     if spark is None:
         raise SourceError(f"Source {source.name!r} is a catalog identifier ({source.location}), which needs a Spark session.", "Pass spark= or give a path.")
     try:
         row = spark().sql(f"DESCRIBE DETAIL {table_ref(source.location)}").first()
-    except PySparkException as error:
+    except Exception as error:  # a file system inside Spark raises classes of its own
         raise SourceError(
             f"Source {source.name!r}: the catalog has no table {source.location!r}.", f"A path must contain a slash. Spark says: {str(error).splitlines()[0]}"
         ) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +37,7 @@ _CDF_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 def exists(path: str) -> bool:
     """Whether a table's log holds commits, readable or not; files that a dead writer left before its first commit are none."""
-    return any(f.name.endswith(".json") or ".checkpoint." in f.name for f in (Location.of(path) / "_delta_log").list())
+    return any(name.endswith(".json") or ".checkpoint." in name for name in (Location.of(path) / "_delta_log").names())
 
 
 def table(path: str, version: int | None = None) -> DeltaTable:
@@ -93,6 +93,21 @@ def parquet(*files: Location) -> pads.Dataset:
     """Parquet files that Spark wrote (a folder of them, or each by name), to be read as Spark reads them."""
     file_system, first = files[0].arrow()
     return pads.dataset(first if len(files) == 1 else [f.arrow()[1] for f in files], format=_PARQUET, filesystem=file_system)
+
+
+def stream(folder: Location, schema: pa.Schema | None = None, **stamps: int) -> pa.RecordBatchReader:
+    """The rows of Parquet files, read as they are asked for: plain, or cast to a schema, with columns more that hold one number."""
+    files = parquet(folder)
+    schema = schema or _plain_schema(files.schema)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for part in files.to_batches():
+            rows_ = plain(part).cast(schema)
+            for name, value in stamps.items():
+                rows_ = rows_.append_column(name, pa.array([value] * rows_.num_rows, pa.int64()))
+            yield from rows_.to_batches()
+
+    return pa.RecordBatchReader.from_batches(pa.schema([*schema, *((name, pa.int64()) for name in stamps)]), batches())
 
 
 def write_parquet(data: pa.Table, file: Location, row_group: int) -> None:
@@ -260,7 +275,7 @@ def _properties(app: str, version: int, note: Mapping[str, str] | None = None) -
     return CommitProperties(app_transactions=[Transaction(app, version)], custom_metadata=dict(note or {}), max_commit_retries=3)
 
 
-def append(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
+def append(path: str, data: pa.Table | pa.RecordBatchReader, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
     """Append under an application transaction; False if it was there already.
 
     Raises ConcurrentRefreshError where another writer commits the same transaction at the same moment.
@@ -268,13 +283,26 @@ def append(path: str, data: pa.Table, app: str, version: int, configuration: Map
     return _write(path, data, app, version, "append", configuration)
 
 
-def overwrite(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None, note: Mapping[str, str] | None = None) -> bool:
+def overwrite(
+    path: str,
+    data: pa.Table | pa.RecordBatchReader,
+    app: str,
+    version: int,
+    configuration: Mapping[str, str] | None = None,
+    note: Mapping[str, str] | None = None,
+) -> bool:
     """Replace rows and schema under an application transaction, with a `note` in the commit; False if it was done already."""
     return _write(path, data, app, version, "overwrite", configuration, note)
 
 
 def _write(
-    path: str, data: pa.Table, app: str, version: int, mode: Any, configuration: Mapping[str, str] | None, note: Mapping[str, str] | None = None
+    path: str,
+    data: pa.Table | pa.RecordBatchReader,
+    app: str,
+    version: int,
+    mode: Any,
+    configuration: Mapping[str, str] | None,
+    note: Mapping[str, str] | None = None,
 ) -> bool:
     done = last_txn(path, app)
     if done is not None and done >= version:

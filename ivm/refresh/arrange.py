@@ -206,9 +206,8 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     in_order = context.layout.arrangements / ".sorted"
     context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode("overwrite").parquet(in_order.spark)
     schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
-    batches = (b for part in native.parquet(in_order).to_batches() for b in native.plain(part).cast(schema).to_batches())
     path = context.layout.arrangement(asked.relation, asked.keys)
-    trace = ArrangedTrace.load(path, asked.keys, pa.RecordBatchReader.from_batches(schema, batches), followed.time, followed.origin, followed.mark)
+    trace = ArrangedTrace.load(path, asked.keys, native.stream(in_order, schema), followed.time, followed.origin, followed.mark)
     in_order.drop()
     return trace
 

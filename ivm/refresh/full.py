@@ -155,6 +155,8 @@ class FullBuild:
             if not append_batch(path, batch, epoch, app) and not native.exists(path):
                 # A trace without batches is a table all the same.
                 native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION)
+        elif not self.context.layout.base.local:  # as in publishing: on an object store delta-rs alone commits
+            native.append(path, native.stream(staging, **{EPOCH: epoch}), app, epoch, TRACE_CONFIGURATION)
         elif (native.last_txn(path, app) or 0) < epoch:
             rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM {parquet_ref(staging.url)}")
             assert unit.reduce is not None

@@ -136,14 +136,17 @@ def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
 
 
 def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str) -> None:
-    """Overwrite the table with the staged rows; a small result by the native lane, a large one by Spark."""
+    """Overwrite the table with the staged rows; a small result by the native lane, a large one by Spark.
+
+    On an object store delta-rs commits the large ones as well: Spark's own commits there are not safe beside those of others.
+    """
     state = outcome.state
     assert state is not None
     if native.last_txn(path, app) == epoch:
         return
-    if state.rows <= COMPARE_ROWS and not beyond_arrow(state.schema):
-        rows = native.plain(native.parquet(Location.of(outcome.staging)).to_table())
-        native.overwrite(path, rows.cast(native.arrow_schema(state.schema)), app, epoch, context.retention.output(), _note(state))
+    if (state.rows <= COMPARE_ROWS or not context.layout.base.local) and not beyond_arrow(state.schema):
+        rows = native.stream(Location.of(outcome.staging), native.arrow_schema(state.schema))
+        native.overwrite(path, rows, app, epoch, context.retention.output(), _note(state))
         return
     writer = context.spark().sql(f"SELECT * FROM {parquet_ref(outcome.staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     for key, value in context.retention.output().items():

@@ -11,7 +11,7 @@ swap it for another, one succeeds.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,10 +140,14 @@ class Location:
         store, key = self._at
         return store.swap(key, data, tag)
 
+    def names(self) -> Iterable[str]:
+        """The names of what lies directly under it, files and folders; none where nothing is there."""
+        store, key = self._at
+        return store.children(key)
+
     def list(self) -> list[Location]:
         """What lies directly under it, files and folders, by name; nothing where nothing is there."""
-        store, key = self._at
-        return [self / name for name in sorted(store.children(key))]
+        return [self / name for name in sorted(self.names())]
 
     def files(self) -> Iterator[Location]:
         """All files under it, however deep."""
