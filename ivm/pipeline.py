@@ -91,8 +91,12 @@ class Pipeline:
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
-            self._spark = get_session()
+            self._spark = get_session(schemes=self._schemes())
         return self._spark
+
+    def _schemes(self) -> set[str]:
+        """Of the stores that the root and the sources lie in."""
+        return {parameters.scheme(url) for url in (self.root, *(s.location for s in self.context.sources.values()))} - {""}
 
     @property
     def root(self) -> str:
