@@ -1,7 +1,7 @@
 """The jars that a local Spark needs, each set fetched once through Spark's own resolver.
 
 Delta       always
-S3A         where a source or a root lies on s3://: Hadoop's client, and of the AWS SDK the modules that it calls (16 MB; the bundle that it
+S3A         where a source or a root lies on s3://: Hadoop's client, and of the AWS SDK the modules that it calls (13 MB; the bundle that it
             asks for has 600)
 """
 
