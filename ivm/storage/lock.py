@@ -169,8 +169,12 @@ class _Lease:
 @contextmanager
 def _lease(lock: Location, whose: str) -> Iterator[Fence]:
     holder = Holder.this()
-    lease = _Lease(lock, whose, holder, _taken(lock, whose, holder))
-    _OURS.add(holder.token)
+    _OURS.add(holder.token)  # before anybody can read it
+    try:
+        lease = _Lease(lock, whose, holder, _taken(lock, whose, holder))
+    except BaseException:
+        _OURS.discard(holder.token)
+        raise
     ended = threading.Event()
 
     def live() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 import ivm
 from ivm.errors import ConfigError, SourceError, StorageError
+from ivm.feed.deltas import source_delta
+from ivm.feed.source import Source, inspect
 from ivm.lake import native
+from ivm.lake.log import fingerprint
 from ivm.names import parquet_ref, table_ref
 from ivm.parameters import location
 from ivm.storage import location as module
@@ -138,6 +144,31 @@ def test_schemes_that_only_spark_knows():
     assert served("dbfs:/t") is None
     with pytest.raises(ConfigError, match="scheme that is not served here"):
         Location.of("hdfs://n/t")
+
+
+def test_a_source_on_s3_is_read_and_counted_without_spark(s3):
+    table, feed = f"{s3}/t", {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(table, pa.table({"n": [1, 2, 3]}), configuration=feed)
+    write_deltalake(table, pa.table({"n": [4]}), mode="append")
+    found = inspect(Source("t", location(table.replace("s3:", "s3a:"), "t")), None, "native")
+    assert (found.native, found.path, found.version) == ("", table, 1)
+    assert found.fingerprint == fingerprint(table, 1) != fingerprint(table, 0)
+    assert found.commits.gained(1, 1) == native.rows(native.table(table)) - 3 == 1
+    assert found.commits.at(1) is not None
+    assert source_delta(found, 0, 1, ["n"], lambda: pytest.fail("Spark was asked"))["n"].to_pylist() == [4]
+
+
+def test_of_processes_that_take_a_lock_one_succeeds(s3):
+    taker = (
+        "import sys, time\nfrom ivm.errors import ConcurrentRefreshError\nfrom ivm.storage.location import Location\nfrom ivm.storage.lock import exclusive\n"
+        "try:\n    with exclusive(Location.of(sys.argv[1]), 'p'):\n        print('held', flush=True)\n        sys.stdin.read()\n"
+        "except ConcurrentRefreshError:\n    print('refused', flush=True)\n"
+    )
+    takers = [subprocess.Popen([sys.executable, "-c", taker, f"{s3}/lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [t.stdout.readline().strip() for t in takers]
+    for t in takers:
+        t.communicate()
+    assert sorted(said) == ["held", "refused", "refused", "refused"]
 
 
 # -- bad input: one sentence, and nothing is written -------------------------------------------------
