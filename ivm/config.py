@@ -28,6 +28,7 @@ from ivm.housekeeping import BOUNDS, Retention
 from ivm.names import check_name, is_path, table_ref
 from ivm.parameters import LANES, MODES, check_references, is_url, shown
 from ivm.quality.catalog import check_rules
+from ivm.storage.location import Location
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _SETTING = re.compile(r"\s*--\s*(\w+)\s*:\s*(.*?)\s*\Z")
@@ -84,7 +85,7 @@ def load_folder(folder: Path) -> PipelineConfig:
             raise ConfigError(f"{file} has no {key!r}.", "It needs name, root and sources.")
     with _in(file):
         name = check_name(data["name"], "pipeline")
-        root = parameters.local_folder(_expanded(data["root"], folder, "root"), "root")
+        root = Location.of(_expanded(data["root"], folder, "root")).url
         lane = _one_of(data.get("lane", "auto"), LANES, "lane")
         schedule = check_schedule(data.get("schedule"), "schedule")
         sources = tuple(_source(n, s, folder, file) for n, s in _mapping(data["sources"], file, "sources").items())

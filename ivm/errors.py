@@ -19,6 +19,10 @@ class ConfigError(IvmError):
     """A pipeline folder, a yml key, a name or a parameter is not what it must be."""
 
 
+class StorageError(IvmError):
+    """An object store doesn't answer, lacks the bucket, or refuses the credentials."""
+
+
 class SourceError(IvmError):
     """A source can't be read as a Delta table with a change feed."""
 

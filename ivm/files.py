@@ -37,7 +37,7 @@ def os_reason(error: OSError) -> str:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def writing(folder: object) -> Iterator[None]:
     """Raises ConfigError where what is written within fails for the folder's sake."""
     try:
         yield

@@ -79,16 +79,34 @@ def is_path(location: str) -> bool:
     return "/" in location
 
 
+def spark_path(location: str) -> str:
+    """A location as Hadoop's file systems, and so Spark, call it: S3's is s3a.
+
+    >>> spark_path("s3://lake/orders"), spark_path("/lake/orders")
+    ('s3a://lake/orders', '/lake/orders')
+    """
+    return "s3a" + location[2:] if location.startswith("s3://") else location
+
+
+def parquet_ref(location: str) -> str:
+    """Render a folder of Parquet files as a Spark SQL table.
+
+    >>> parquet_ref("s3://lake/staged")
+    'parquet.`s3a://lake/staged`'
+    """
+    return "parquet." + ident(spark_path(location))
+
+
 def table_ref(location: str, version: int | None = None) -> str:
     """Render a location as a Spark SQL table, at a version where one is given.
 
     >>> table_ref("/lake/orders", 3)
     'delta.`/lake/orders` VERSION AS OF 3'
-    >>> table_ref("sales.orders")
-    '`sales`.`orders`'
+    >>> table_ref("s3://lake/orders"), table_ref("sales.orders")
+    ('delta.`s3a://lake/orders`', '`sales`.`orders`')
     """
     if is_path(location):
-        ref = "delta." + ident(location)
+        ref = "delta." + ident(spark_path(location))
     elif _CATALOG.match(location):
         ref = ".".join(ident(part) for part in location.split("."))
     else:

@@ -125,11 +125,25 @@ def is_url(location: str) -> bool:
     return _SCHEME.match(location) is not None
 
 
-def location(value: Any, what: str) -> str:
-    """A path, URL or catalog identifier as text; a `file:` URL becomes its path.
+def scheme(location: str) -> str:
+    """The scheme of a URL in lower case; "" for what is none.
 
-    >>> location("file:///lake/orders", "root"), location("s3://lake/orders/", "root")
-    ('/lake/orders', 's3://lake/orders/')
+    >>> scheme("S3://b/t"), scheme("/t"), scheme("sales.orders")
+    ('s3', '', '')
+    """
+    found = _SCHEME.match(location)
+    return found[1].lower() if found else ""
+
+
+#: Spellings of one store by several clients.
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+
+
+def location(value: Any, what: str) -> str:
+    """A path, URL or catalog identifier as text; a `file:` URL becomes its path, and another URL has one spelling.
+
+    >>> location("file:///lake/orders", "root"), location("s3a://lake/orders/", "root")
+    ('/lake/orders', 's3://lake/orders')
     """
     hint = "Give a folder's path or a URL."
     found = text(os.fspath(value) if isinstance(value, os.PathLike) else value, what, hint)
@@ -138,6 +152,8 @@ def location(value: Any, what: str) -> str:
         if rest.startswith("//") and not rest.startswith("///"):
             raise ConfigError(f"{what} is {shown(found)}, a folder of another host.", "Write file:///folder or only the folder.")
         found = text("/" + rest.lstrip("/") if rest.startswith("/") else rest, what, hint)
+    if name := scheme(found):
+        found = _ALIASES.get(name, name) + found[len(name) :].rstrip("/")
     parts = [len(p.encode()) for p in found.split("/")]
     if sum(parts) + len(parts) > MAX_PATH_BYTES or max(parts) > MAX_PART_BYTES:
         raise ConfigError(
@@ -150,8 +166,5 @@ def local_folder(value: Any, what: str) -> str:
     """A folder of this machine, existing or not. Raises ConfigError for any other URL."""
     found = location(value, what)
     if is_url(found):
-        raise ConfigError(
-            f"{what} is {shown(found)}: state and outputs on object stores aren't supported by this version.",
-            "Give a folder of this machine; sources may lie at such a URL, where Spark can read it.",
-        )
+        raise ConfigError(f"{what} is {shown(found)}, which is no folder of this machine.", "Give a folder's path.")
     return found

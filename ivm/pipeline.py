@@ -8,7 +8,6 @@ pipe.refresh()
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
@@ -22,8 +21,7 @@ from ivm.errors import ConfigError, ViewError
 from ivm.explain import Explanation, explain_view
 from ivm.feed.source import Source, inspect
 from ivm.housekeeping import Retention
-from ivm.lake import native
-from ivm.names import check_name
+from ivm.names import check_name, is_path
 from ivm.parameters import LANES, MODES, shown
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.compact import Compaction, compact
@@ -37,6 +35,7 @@ from ivm.refresh.run import Gate, Report, committed_or_raise, view_reports
 from ivm.refresh.verify import Verification, verify_view
 from ivm.refresh.views import View
 from ivm.session import get_session
+from ivm.storage.location import Location, served
 from ivm.trace.store import Layout
 from ivm.zset.collection import Collection
 
@@ -70,7 +69,7 @@ class Pipeline:
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
-            raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder under which state and outputs shall live.")
+            raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder or URL under which state and outputs shall live.")
         if lane not in LANES:
             raise ConfigError(f"There is no lane {shown(lane)}.", f"Choose one of: {', '.join(LANES)}.")
         if checks is not None and not isinstance(checks, Mapping):
@@ -81,10 +80,8 @@ class Pipeline:
             raise ConfigError(f"limits must be an ivm.planner.limits.Limits, found {shown(limits)}.", "Pass EMBEDDED, CLUSTER or one of your own.")
         self.name = name
         self._spark = spark
-        folder = Path(parameters.local_folder(root, "root")).absolute()
-        if os.path.lexists(folder) and not folder.is_dir():
-            raise ConfigError(f"The root {folder} is not a folder.", "Give the folder under which state and outputs shall live; it need not exist.")
-        layout = Layout(str(folder))
+        layout = Layout(Location.of(parameters.location(root, "root")))
+        layout.base.check()
         log, has_session = EpochLog(layout.epochs, name), lambda: self._spark is not None
         self.context = Context(name, layout, log, lambda: self.spark, has_session, lane, retention or Retention(), limits, checks=dict(checks or {}))
 
@@ -102,8 +99,12 @@ class Pipeline:
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
-            self._spark = get_session()
+            self._spark = get_session(schemes=self._schemes())
         return self._spark
+
+    def _schemes(self) -> set[str]:
+        """Of the stores that the root and the sources lie in."""
+        return {parameters.scheme(url) for url in (self.root, *(s.location for s in self.context.sources.values()))} - {""}
 
     @property
     def root(self) -> str:
@@ -135,7 +136,7 @@ class Pipeline:
             parameters.text(effective_date, f"{what} effective_date", "Name one column.") if effective_date != "" else "",
         )
         self._apart(source.location, *(v.name for v in self.context.views.values()))
-        inspect(source, None if native.is_local(source.location) else self.spark, self.context.lane)
+        inspect(source, lambda: self.spark, self.context.lane)
         self.context.sources[name.lower()] = source
 
     def view(self, name: str | Operators, sql: str = "", mode: str = "auto", file: str = "") -> Any:
@@ -186,14 +187,14 @@ class Pipeline:
 
     def _apart(self, location: str, *views: str) -> None:
         """Raises ConfigError where a source lies where state or a view's table lies: a refresh would write into its own source."""
-        if not native.is_local(location):
+        source = served(location) if is_path(location) else None
+        if source is None:
             return
-        source = Path(os.path.realpath(location))
-        root = Path(os.path.realpath(self.root))
-        if root == source or source in root.parents:
+        root = self.context.layout.base
+        if source.holds(root):
             raise ConfigError(f"The root {self.root} lies in the table {location}, which is a source.", "Give state and outputs a folder of their own.")
         for table in ("_ivm", *(v.lower() for v in views)):
-            if root / table in (source, *source.parents):
+            if (root / table).holds(source):
                 raise ConfigError(f"The source at {location} lies where {self.root}/{table} is written.", "Move one of the two, or rename the view.")
 
     def _compile(self, view: str = "") -> None:

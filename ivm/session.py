@@ -8,16 +8,14 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ivm.errors import ConfigError, ViewError
+from ivm.errors import ViewError
+from ivm.jars import delta_jars, s3_jars
 from ivm.names import ident
 from ivm.plan.nodes import Column
 from ivm.sql.analyzer import Function
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
 
 # PySpark prints each refused statement's JVM stack trace; our errors carry Spark's sentence instead.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-
-#: The jar that fits pyspark 4.2; Delta 4.4.1's jar for Spark 4.2 is not published.
-DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 #: What a session that runs ivm needs (Delta), and what makes a local one quick.
 DELTA_CONF = {
@@ -68,50 +63,20 @@ LARGE_CONF = {
 }
 
 
-def jars_folder() -> Path:
-    """Where the Delta jars lie: $IVM_JARS, else a cache folder of the user."""
-    chosen = os.environ.get("IVM_JARS")
-    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ivm" / "jars"
+def s3_conf() -> dict[str, str]:
+    """Settings by which Spark finds the S3 store that delta-rs finds in the environment; credentials it takes from there itself."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "")
+    conf = {"spark.hadoop.fs.s3a.endpoint.region": region} if region else {}
+    if endpoint:
+        conf["spark.hadoop.fs.s3a.endpoint"] = endpoint
+        conf["spark.hadoop.fs.s3a.path.style.access"] = "true"
+        conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https://")).lower()
+    return conf
 
 
-def delta_jars() -> list[str]:
-    """The Delta jars, fetched once through Spark's own resolver into `jars_folder`.
-
-    Raises ConfigError where they can't be fetched.
-    """
-    folder = jars_folder()
-    stamp = folder / (DELTA_PACKAGE.replace(":", "_") + ".done")
-    if not stamp.exists():
-        _fetch_jars(folder)
-        stamp.touch()
-    return sorted(str(p) for p in folder.glob("*.jar"))
-
-
-def _fetch_jars(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    ivy = folder / "ivy"
-    script = (
-        "from pyspark.sql import SparkSession as S\n"
-        f"S.builder.master('local[1]').config('spark.jars.packages', {DELTA_PACKAGE!r}).config('spark.jars.ivy', {str(ivy)!r})"
-        ".config('spark.ui.enabled', 'false').config('spark.driver.host', '127.0.0.1').config('spark.driver.bindAddress', '127.0.0.1').getOrCreate().stop()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    found = list((ivy / "jars").glob("*.jar"))
-    if done.returncode or not found:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise ConfigError(
-            f"The Delta jars ({DELTA_PACKAGE}) could not be fetched into {folder}: {' '.join(last)}",
-            "Check the network, or put the jar and delta-storage there yourself and set IVM_JARS to the folder.",
-        )
-    for jar in found:
-        # The rest of what the resolver brings is part of pyspark already.
-        if jar.name.startswith("io.delta_"):
-            shutil.copy(jar, folder / jar.name.removeprefix("io.delta_"))
-    shutil.rmtree(ivy)
-
-
-def get_session(remote: str | None = None) -> SparkSession:
-    """A Spark session: `remote` or $IVM_SPARK_REMOTE (sc://...) if given, else a local one with Delta.
+def get_session(remote: str | None = None, schemes: Collection[str] = ()) -> SparkSession:
+    """A Spark session: `remote` or $IVM_SPARK_REMOTE (sc://...) if given, else a local one with Delta, and with what it needs for the `schemes`.
 
     A session that is active already (spark-submit, a notebook) is used as it is.
     """
@@ -128,7 +93,9 @@ def get_session(remote: str | None = None) -> SparkSession:
         # Python functions run with the packages of this interpreter, not of whatever `python3` is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("ivm")
-    for key, value in {**DELTA_CONF, **LOCAL_CONF, "spark.jars": ",".join(delta_jars())}.items():
+    on_s3 = "s3" in schemes
+    jars = [*delta_jars(), *(s3_jars() if on_s3 else [])]
+    for key, value in {**DELTA_CONF, **LOCAL_CONF, **(s3_conf() if on_s3 else {}), "spark.jars": ",".join(jars)}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -180,7 +147,7 @@ def error_text(error: Exception) -> str:
     >>> error_text(Exception("[X] Column `a` cannot be resolved. SQLSTATE: 42703; line 3 pos 7;\\n'Project"))
     '[X] Column `a` cannot be resolved. SQLSTATE: 42703 (line 3)'
     """
-    text = str(error).strip()
+    text = re.sub(r"\s*(?:\x1b\[[0-9;]*m)?↳(?:\x1b\[[0-9;]*m)?\s*", ": ", str(error).strip())  # delta-rs draws its causes as a tree
     line = re.search(r"\(?\bline (\d+),? pos \d+\)?", text)
     for mark in ("\n\nJVM stacktrace", "\n\tat ", "\n\n== SQL", "\n== SQL", "\n\n'", "; line ", "\n'", ";\n"):
         text = text.split(mark)[0]

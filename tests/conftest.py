@@ -19,6 +19,39 @@ def spark():
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def s3_server():
+    """The settings of an S3 server of this machine."""
+    from tests.s3 import served
+
+    with served() as settings:
+        yield settings
+
+
+@pytest.fixture
+def s3(s3_server, monkeypatch):
+    """A new bucket there, as `s3://NAME`; the environment leads to it."""
+    from tests.s3 import bucket
+
+    for name, value in s3_server.items():
+        monkeypatch.setenv(name, value)
+    return bucket()
+
+
+@pytest.fixture(autouse=True)
+def no_store_outside(monkeypatch):
+    """No test asks a store of the world by mistake: this one refuses connections."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AZURE_STORAGE_ACCOUNT_KEY", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def lake(spark, tmp_path, request):
     """An empty random lake, seeded by the test's name."""

@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from ivm.names import table_ref
+from ivm.storage.location import Location
 from ivm.testing.faults import Effect, Fault, Point, Trouble
 from ivm.testing.primitives import Primitive
 from ivm.testing.recovery import Action, Scene, Try
@@ -53,7 +55,7 @@ ACTIONS: dict[str, Action] = {
 }
 
 
-def scene(spark: Any, folder: Path, writes: Sequence[Primitive] = ()) -> Scene:
+def scene(spark: Any, folder: Path | Location, writes: Sequence[Primitive] = ()) -> Scene:
     """The sources with their first rows; nothing is built yet."""
     made = Scene(spark, folder / "lake", VIEWS, ("orders", "customers"), FOLLOW_UP, writes=writes)
     for name, rows, schema in FIRST:
@@ -72,7 +74,7 @@ def change(made: Scene) -> None:
     write_deltalake(path(made, "customers"), west, mode="append")
 
 
-def saved(spark: Any, folder: Path, action: str, writes: Sequence[Primitive] = ()) -> Scene:
+def saved(spark: Any, folder: Path | Location, action: str, writes: Sequence[Primitive] = ()) -> Scene:
     """A scene in the state in which an action is tried."""
     made = scene(spark, folder, writes)
     if action != "build":
@@ -85,11 +87,11 @@ def saved(spark: Any, folder: Path, action: str, writes: Sequence[Primitive] = (
 
 
 def path(made: Scene, source: str) -> str:
-    return str(made.folder / "sources" / source)
+    return f"{made.folder}/sources/{source}"
 
 
 def ref(made: Scene, source: str) -> str:
-    return f"delta.`{path(made, source)}`"
+    return table_ref(path(made, source))
 
 
 # -- faults ---------------------------------------------------------------------------------------

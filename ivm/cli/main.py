@@ -25,6 +25,7 @@ from rich.text import Text
 
 from ivm import parameters
 from ivm.cli.failures import ExitCode, Failure, UsageError, failure
+from ivm.storage.location import Location
 
 app = typer.Typer(
     help="SQL views over Delta tables, kept exactly up to date by applying only what changed.",
@@ -259,8 +260,8 @@ def check(
     if html is not None:
         from ivm.quality.docs import build_docs
 
-        folder = Path(parameters.local_folder(html, "--html"))
-        index = build_docs(load(pipe.context.layout.checks), Path(pipe.context.layout.checks), folder, pipe.name)
+        folder = Location.of(parameters.local_folder(html, "--html"))
+        index = build_docs(load(pipe.context.layout.checks), pipe.context.layout.checks, folder, pipe.name)
         _err.print(f"written: {index}")
     rows = [[r.epoch, r.view, r.scope, r.expectation, json.dumps(r.arguments), "passed" if r.success else "FAILED", r.message] for r in results]
     _print([asdict(r) for r in results], as_json, lambda: _table("checks", ["epoch", "view", "on", "expectation", "arguments", "result", "message"], rows))
@@ -291,7 +292,7 @@ def compact(
 ) -> None:
     """Compact traces and rewrite small files."""
     done = _load(pipeline).compact(keep_epochs)
-    rows = [[Path(c.table).parent.name + "/" + Path(c.table).name, c.rows_before, c.rows_after, c.files_before, c.files_after] for c in done if not c.error]
+    rows = [["/".join(c.table.split("/")[-2:]), c.rows_before, c.rows_after, c.files_before, c.files_after] for c in done if not c.error]
     left_out = [f"{c.table} was left out: {c.error}; the next refresh builds its view anew if it can't be read" for c in done if c.error]
 
     def show() -> None:

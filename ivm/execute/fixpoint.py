@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,6 +40,7 @@ from ivm.rewrite.recursion import FRONTIER, given, reads_itself, step_sql, steps
 from ivm.rewrite.slices import Facts, Requests
 from ivm.rewrite.support import CANDIDATES
 from ivm.sql.render import LeafSql, branch_sql, columns_sql
+from ivm.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,25 +58,25 @@ def endless(unit: Unit, rows: int) -> ViewError:
     )
 
 
-def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Path) -> str:
+def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location) -> str:
     """All rows of a fixpoint, iteration by iteration, as Parquet in `folder`; a SELECT that reads them. Raises ViewError where it doesn't end."""
     columns = [c.name for c in unit.columns]
     parts = steps(unit)
-    made: list[tuple[str, str]] = []  # view, file
+    made: list[tuple[str, Location]] = []  # view, file
     bases = [b for b in unit.core.branches if not reads_itself(b, unit)]
     rows = "\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in bases)
 
-    def named(view: str, *files: str) -> None:
+    def named(view: str, *files: Location) -> None:
         types = ", ".join(f"{ident(c.name)} {c.type}" for c in unit.columns)
-        spark.read.schema(types).parquet(*files).createOrReplaceTempView(view)
+        spark.read.schema(types).parquet(*(f.spark for f in files)).createOrReplaceTempView(view)
 
     try:
         for number in range(ITERATIONS[unit.fixpoint] + 1):
             known = "\nUNION ALL\n".join(f"SELECT * FROM {ident(v)}" for v, _ in made)
             if unit.fixpoint == "distinct":
                 rows = _fresh(unit, rows, known)
-            view, file = f"{RESERVED_PREFIX}_{unit.name}_{number}", str(folder / f"{unit.name.strip('_')}_{number}.parquet")
-            spark.sql(rows).write.mode("overwrite").parquet(file)
+            view, file = f"{RESERVED_PREFIX}_{unit.name}_{number}", folder / f"{unit.name.strip('_')}_{number}.parquet"
+            spark.sql(rows).write.mode("overwrite").parquet(file.spark)
             named(view, file)
             made.append((view, file))
             found = int(native.parquet(file).count_rows())

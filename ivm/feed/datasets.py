@@ -1,7 +1,7 @@
 """The rows an epoch reads: deltas, slices and small relations, each materialized once for all views.
 
 One wave of units shares one `Datasets`. What it reads lies as Parquet in the epoch's scratch folder under the
-root, registered with Spark by name; both lanes write there, so either may read what the other wrote.
+root, registered with Spark by name; both lanes write there, so either may read what the other wrote, wherever Spark's executors are.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ivm.lake import native
 from ivm.lake.keys import distinct, ends, filtered, matching, wide, within
@@ -26,6 +24,7 @@ from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 from ivm.rewrite.statements import repeated
 from ivm.sql.maps import comparable
 from ivm.sql.render import columns_sql
+from ivm.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +39,7 @@ class Index:
     """The same rows arranged by `keys`; `find` gives those that are wanted (columns, keys, scratch folder)."""
 
     keys: tuple[str, ...]
-    find: Callable[[Sequence[str], Wanted, Path], pa.Table]
+    find: Callable[[Sequence[str], Wanted, Location], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Wanted:
 class Datasets:
     """Implements `ivm.rewrite.statements.Reads` over materialized Parquet."""
 
-    def __init__(self, spark: Callable[[], SparkSession], scratch: Path, tag: str, inputs: Mapping[str, Input], limits: Limits = EMBEDDED) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], scratch: Location, tag: str, inputs: Mapping[str, Input], limits: Limits = EMBEDDED) -> None:
         self._spark = spark
         self._scratch = scratch
         self._tag = tag
@@ -110,7 +109,7 @@ class Datasets:
         self._registered: dict[str, str] = {}
         self._lock = threading.Lock()
         self._rows_read: dict[str, int] = {}
-        scratch.mkdir(parents=True, exist_ok=True)
+        scratch.make()
 
     def load(self, requests: Requests) -> None:
         """Read all that is asked for, level by level; each relation is scanned at most once a level."""
@@ -207,7 +206,7 @@ class Datasets:
             conditions.append(f"EXISTS (SELECT 1 FROM {ident(name)} AS k WHERE {on})")
         sql = f"SELECT {columns_sql(columns, 't')} FROM {table_ref(source.path, source.version)} AS t WHERE {' OR '.join(conditions)}"
         path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
-        spark.sql(sql).write.mode("overwrite").parquet(str(path))
+        spark.sql(sql).write.mode("overwrite").parquet(path.spark)
         return native.plain(native.parquet(path).to_table())
 
     def _keys(self, match: Match) -> pa.Table:
@@ -315,8 +314,8 @@ class Datasets:
         with self._lock:
             if name not in self._registered:
                 path = self._scratch / name.lstrip("_")
-                self._spark().sql(self._bag_sql(columns, self._table(relation), delta, state)).write.mode("overwrite").parquet(str(path))
-                self._spark().read.parquet(str(path)).createOrReplaceTempView(name)
+                self._spark().sql(self._bag_sql(columns, self._table(relation), delta, state)).write.mode("overwrite").parquet(path.spark)
+                self._spark().read.parquet(path.spark).createOrReplaceTempView(name)
                 self._registered[name] = relation
         return ident(name)
 
@@ -371,10 +370,10 @@ def _constant(rows: pa.Table, name: str, value: int) -> pa.Table:
     return rows.append_column(name, pa.array([value], pa.int32()).take(pa.array([0] * rows.num_rows, pa.int8())))
 
 
-def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[Column], scratch: Path) -> None:
+def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[Column], scratch: Location) -> None:
     """Write rows as one Parquet file and give it a name in Spark, with Spark's own types."""
     # A leading underscore would hide the file from Spark.
     path = scratch / f"{name.lstrip('_')}.parquet"
-    pq.write_table(data, path, compression="NONE", row_group_size=ROW_GROUP)
+    native.write_parquet(data, path, ROW_GROUP)
     ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
-    spark.read.schema(ddl).parquet(str(path)).createOrReplaceTempView(name)
+    spark.read.schema(ddl).parquet(path.spark).createOrReplaceTempView(name)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ivm.errors import IvmError
 from ivm.feed.source import Snapshot
 from ivm.lake import native
-from ivm.names import ident, table_ref
+from ivm.names import ident, spark_path, table_ref
 from ivm.plan.nodes import WEIGHT
 from ivm.planner.limits import EMBEDDED
 from ivm.session import error_text
@@ -88,7 +88,7 @@ def _by_spark(snapshot: Snapshot, first: int, last: int, columns: Sequence[str],
     reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first).option("endingVersion", last)
     wanted = [ident(c) for c in (*columns, "_change_type")]
     try:
-        return native.plain(reader.load(snapshot.path).select(*wanted).limit(most + 1).toArrow())
+        return native.plain(reader.load(spark_path(snapshot.path)).select(*wanted).limit(most + 1).toArrow())
     except Exception as error:
         text = str(error)
         why = next((meaning for condition, meaning in _GAPS if condition in text), f"Spark can't read it: {error_text(error)}")

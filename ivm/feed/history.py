@@ -14,12 +14,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ivm.lake import native
 from ivm.lake.log import commit_file, fingerprint, read_actions
 from ivm.names import table_ref
+from ivm.storage.location import Location, Stat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class LogFolder:
-    """The commits in a local `_delta_log`."""
+    """The commits in a `_delta_log`, read without Spark."""
 
     path: str
 
@@ -136,7 +136,9 @@ class LogFolder:
         """Raises FileNotFoundError where it is gone."""
         file = commit_file(self.path, version)
         found = file.stat()
-        return _entry(file, found.st_ino, found.st_size, found.st_mtime_ns)
+        if found is None:
+            raise FileNotFoundError(file.url)
+        return _entry(file, found)
 
 
 @dataclass(frozen=True)
@@ -225,8 +227,8 @@ def _untold(version: int, operation: str, engine: str) -> str:
 
 
 @functools.lru_cache(maxsize=KEPT_COMMITS)
-def _entry(file: Path, *_identity: int) -> Entry:
-    """Read one log entry; `_identity` (of the file) tells apart what was written in its place."""
+def _entry(file: Location, as_it_is: Stat) -> Entry:
+    """Read one log entry; `as_it_is` tells apart what was written in its place."""
     commit: Mapping[str, Any] = {}
     feed: bool | None = None
     shape: Shape | None = None
@@ -240,7 +242,7 @@ def _entry(file: Path, *_identity: int) -> Entry:
             if (moved := action.get(kind)) and moved.get("dataChange", True):
                 rows = _live_rows(moved)
                 gained = None if gained is None or rows is None else gained + sign * rows
-    at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(file.stat().st_mtime * 1000)
+    at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(as_it_is.modified.timestamp() * 1000)
     return Entry(int(at), commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained, shape)
 
 

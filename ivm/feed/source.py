@@ -6,19 +6,22 @@ gap is never an empty delta.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from ivm.errors import SourceError
+from ivm.errors import SourceError, StorageError
 from ivm.feed.history import FEED, Commits, LogFolder, SparkHistory
 from ivm.lake import native
 from ivm.lake.types import columns_of
 from ivm.names import is_path, literal, table_ref
+from ivm.parameters import location
 from ivm.plan.nodes import Column
+from ivm.session import error_text
+from ivm.storage.location import Location, served
+from ivm.storage.objects import trouble
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,31 +60,47 @@ class Snapshot:
     commits: Commits = field(repr=False, compare=False)
 
 
-def inspect(source: Source, spark: SparkSession | None, lane: str) -> Snapshot:
+#: Gives a session when one is needed; None where none shall be started.
+Session = Callable[[], "SparkSession"] | None
+
+
+def inspect(source: Source, spark: Session, lane: str) -> Snapshot:
     """Look at a source. Raises SourceError where it isn't a Delta table with a change feed.
 
-    `spark` is needed for catalog identifiers and for tables that delta-rs can't open.
+    `spark` is asked for catalog identifiers and for tables that delta-rs can't open: of a scheme that it doesn't know, or in a store
+    that only Spark has the credentials for.
     """
     path = source.location
     if not is_path(path):
         path = _catalog_location(source, spark)
-    if native.is_local(path):
-        return _inspect_native(source, native.local_path(path), lane)
-    return _inspect_spark(source, path, spark, lane)
+    place = served(path)
+    if place is None:
+        return _inspect_spark(source, path, spark, lane, f"it doesn't know the scheme of {path}")
+    try:
+        return _inspect_native(source, place, lane)
+    except StorageError as error:
+        if lane == "native" or spark is None:
+            raise SourceError(f"Source {source.name!r}: {error.message}", error.hint) from error
+        return _inspect_spark(source, path, spark, lane, error.message)
 
 
-def _inspect_native(source: Source, path: str, lane: str) -> Snapshot:
-    if not Path(path).exists():
+def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
+    path = place.url
+    if not place.exists():
         raise SourceError(f"Source {source.name!r}: there is nothing at {path}.", "Check the path of the source.")
     try:
         delta = native.table(path)
     except (TableNotFoundError, DeltaError) as error:
-        if not (Path(path) / "_delta_log").exists():
+        if not (place / "_delta_log").exists():
             raise SourceError(
                 f"Source {source.name!r}: {path} is not a Delta table (it has no _delta_log).",
                 f"For a folder of Parquet files run CONVERT TO DELTA parquet.`{path}` first.",
             ) from error
         raise SourceError(f"Source {source.name!r}: {path} can't be opened ({error}).", "Check the table's log.") from error
+    except OSError as error:
+        if place.local:
+            raise
+        raise trouble(path, error) from error
     metadata = delta.metadata()
     _require_feed(source, metadata.configuration)
     schema = delta.schema().to_json()
@@ -105,20 +124,21 @@ def _refused(source: Source, why: str, lane: str) -> str:
     return why or ("the Spark lane is set" if lane == "spark" else "")
 
 
-def _inspect_spark(source: Source, path: str, spark: SparkSession | None, lane: str) -> Snapshot:
-    refused = _refused(source, "it is not on a local path", lane)
+def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: str) -> Snapshot:
+    refused = _refused(source, why, lane)
     if spark is None:
         raise SourceError(f"Source {source.name!r} at {path} needs a Spark session to be read.", "Pass spark= or set IVM_SPARK_REMOTE.")
-    from pyspark.errors import PySparkException
-
-    ref = table_ref(source.location)
+    session, ref = spark(), table_ref(source.location)
     try:
-        detail = spark.sql(f"DESCRIBE DETAIL {ref}").first()
-        commits = SparkHistory(source.location, spark)
+        detail = session.sql(f"DESCRIBE DETAIL {ref}").first()
+        commits = SparkHistory(source.location, session)
         version = commits.newest()
-        schema = spark.sql(f"SELECT * FROM {ref} LIMIT 0").schema
-    except PySparkException as error:
-        raise SourceError(f"Source {source.name!r}: {source.location} can't be read as a Delta table.", f"Spark says: {str(error).splitlines()[0]}") from error
+        schema = session.sql(f"SELECT * FROM {ref} LIMIT 0").schema
+    except Exception as error:  # a file system inside Spark raises classes of its own
+        raise SourceError(
+            f"Source {source.name!r}: {source.location} can't be read as a Delta table: Spark says {error_text(error)}, and delta-rs can't since {why}",
+            "See docs/locations.md for what each of them needs.",
+        ) from error
     assert detail is not None
     _require_feed(source, detail["properties"] or {})
     columns = tuple(Column(f.name, f.dataType.simpleString()) for f in schema.fields)
@@ -128,20 +148,19 @@ def _inspect_spark(source: Source, path: str, spark: SparkSession | None, lane: 
     )  # fmt: skip
 
 
-def _catalog_location(source: Source, spark: SparkSession | None) -> str:
-    from pyspark.errors import PySparkException
+def _catalog_location(source: Source, spark: Session) -> str:
 
     if spark is None:
         raise SourceError(f"Source {source.name!r} is a catalog identifier ({source.location}), which needs a Spark session.", "Pass spark= or give a path.")
     try:
-        row = spark.sql(f"DESCRIBE DETAIL {table_ref(source.location)}").first()
-    except PySparkException as error:
+        row = spark().sql(f"DESCRIBE DETAIL {table_ref(source.location)}").first()
+    except Exception as error:  # a file system inside Spark raises classes of its own
         raise SourceError(
             f"Source {source.name!r}: the catalog has no table {source.location!r}.", f"A path must contain a slash. Spark says: {str(error).splitlines()[0]}"
         ) from error
     if row is None or row["format"] != "delta":
         raise SourceError(f"Source {source.name!r}: {source.location} is not a Delta table.", "Convert it with CONVERT TO DELTA.")
-    return str(row["location"]).replace("file:///", "/").replace("file:/", "/")
+    return location(str(row["location"]), f"Source {source.name!r}: its location")
 
 
 def _require_feed(source: Source, properties: dict[str, Any]) -> None:

@@ -13,13 +13,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from deltalake import CommitProperties
 
 from ivm.errors import StateError
 from ivm.lake import native
+from ivm.storage.location import Location, Stat
 
 #: The key of commitInfo under which our own maintenance says whose it is.
 TAG = "ivm"
@@ -48,9 +48,9 @@ def tagged(owner: str) -> CommitProperties:
     return CommitProperties(custom_metadata={TAG: owner})
 
 
-def commit_file(path: str, version: int) -> Path:
+def commit_file(path: str, version: int) -> Location:
     """Where a version's commit lies, if it was not cleaned up yet."""
-    return Path(native.local_path(path)) / "_delta_log" / f"{version:020d}.json"
+    return Location.of(path) / "_delta_log" / f"{version:020d}.json"
 
 
 def fingerprint(path: str, version: int) -> str:
@@ -58,14 +58,14 @@ def fingerprint(path: str, version: int) -> str:
     file = commit_file(path, version)
     try:
         stat = file.stat()
+        return _fingerprint(file, stat) if stat is not None else ""
     except OSError:
         return ""
-    return _fingerprint(str(file), stat.st_mtime_ns, stat.st_size)
 
 
 @functools.lru_cache(maxsize=4096)
-def _fingerprint(file: str, modified: int, size: int) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+def _fingerprint(file: Location, _as_it_is: Stat) -> str:
+    return hashlib.sha256(file.read()).hexdigest()[:16]
 
 
 def head_of(path: str) -> Head:
@@ -79,11 +79,8 @@ def own_head(path: str, owner: str) -> Head:
     """A table's head, where the last commit that changed rows is the owner's. Raises StateError where somebody else's is."""
     head = head_of(path)
     for version in range(head.version, -1, -1):
-        file = commit_file(path, version)
-        if not file.exists():
-            break
-        actions = tuple(read_actions(file))
-        if is_own(actions, owner):
+        actions = actions_of(path, version)
+        if actions is None or is_own(actions, owner):
             break
         if what := foreign_change(actions):
             raise StateError(f"The table {path} was changed by somebody else meanwhile: {what} at version {version}.", "It is built anew by the next refresh.")
@@ -107,12 +104,11 @@ def since(path: str, head: Head, owner: str) -> Since:
             return Since(head.version, "another table lies in its place")
         if now.version() < head.version:
             return Since(now.version(), f"it went back from version {head.version} to {now.version()}")
-        if now.version() > head.version and not commit_file(path, head.version + 1).exists():
+        if now.version() > head.version and commit_file(path, head.version + 1).stat() is None:
             return Since(now.version(), f"what was done after version {head.version} is not in its log any more")
     version, own = head.version, False
-    while (file := commit_file(path, version + 1)).exists():
+    while (actions := actions_of(path, version + 1)) is not None:
         version += 1
-        actions = tuple(read_actions(file))
         if is_own(actions, owner):
             own = own or _changes_rows(actions)
         elif what := foreign_change(actions):
@@ -120,9 +116,17 @@ def since(path: str, head: Head, owner: str) -> Since:
     return Since(version, "", own)
 
 
-def read_actions(file: Path) -> Iterable[Mapping[str, Any]]:
-    """The actions of a commit file, in order."""
-    return (json.loads(line) for line in file.read_text().splitlines() if line.strip())
+def read_actions(file: Location) -> tuple[Mapping[str, Any], ...]:
+    """The actions of a commit file, in order. Raises FileNotFoundError where it is gone."""
+    return tuple(json.loads(line) for line in file.read().decode().split("\n") if line.strip())
+
+
+def actions_of(path: str, version: int) -> tuple[Mapping[str, Any], ...] | None:
+    """The actions of a version's commit; None where its file is gone, or not there yet."""
+    try:
+        return read_actions(commit_file(path, version))
+    except FileNotFoundError:
+        return None
 
 
 def is_own(actions: Iterable[Mapping[str, Any]], owner: str) -> bool:

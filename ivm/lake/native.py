@@ -7,51 +7,43 @@ finished rows.
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from ivm.errors import ConcurrentRefreshError
 from ivm.lake.keys import hashable
 from ivm.lake.types import unreadable
-from ivm.names import is_path, native_ident, native_literal
+from ivm.names import native_ident, native_literal
 from ivm.plan.nodes import WEIGHT
 from ivm.planner.limits import EMBEDDED
+from ivm.storage.location import Location
+
+#: Opening a table in an object store, delta-rs 1.6.6 lets threads of its runtime wait for each other, of which it has one a core: with two cores it
+#: was seen to wait for ever, with 16 threads never. Read when the runtime starts, at the first call.
+os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 2 * (os.cpu_count() or 1))))
 
 #: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
 READABLE_FEATURES = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint"})
 _CDF_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def is_local(location: str) -> bool:
-    """Whether a location is a folder on this machine."""
-    return is_path(location) and ("://" not in location or location.startswith("file:"))
-
-
-def local_path(location: str) -> str:
-    return location.removeprefix("file://") if location.startswith("file:") else location
-
-
 def exists(path: str) -> bool:
-    return bool(DeltaTable.is_deltatable(path))
-
-
-def has_log(path: str) -> bool:
-    """Whether a local folder holds commits, readable or not; files that a dead writer left before its first commit are none."""
-    log = Path(local_path(path)) / "_delta_log"
-    return is_local(path) and any(f.suffix == ".json" or ".checkpoint." in f.name for f in log.glob("*"))
+    """Whether a table's log holds commits, readable or not; files that a dead writer left before its first commit are none."""
+    return any(name.endswith(".json") or ".checkpoint." in name for name in (Location.of(path) / "_delta_log").names())
 
 
 def table(path: str, version: int | None = None) -> DeltaTable:
     """Open a table, at a version where one is given."""
-    return DeltaTable(local_path(path), version=version)
+    return DeltaTable(path, version=version)
 
 
 def refusal(delta: DeltaTable) -> str:
@@ -98,9 +90,33 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
 _PARQUET = pads.ParquetFileFormat(read_options=pads.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
 
-def parquet(source: str | Path | Sequence[str]) -> pads.Dataset:
-    """Parquet files that Spark wrote, to be read as Spark reads them."""
-    return pads.dataset(source, format=_PARQUET)
+def parquet(*files: Location) -> pads.Dataset:
+    """Parquet files that Spark wrote (a folder of them, or each by name), to be read as Spark reads them."""
+    file_system, first = files[0].arrow()
+    return pads.dataset(first if len(files) == 1 else [f.arrow()[1] for f in files], format=_PARQUET, filesystem=file_system)
+
+
+def stream(folder: Location, schema: pa.Schema | None = None, **stamps: int) -> pa.RecordBatchReader:
+    """The rows of Parquet files, read as they are asked for: plain, or cast to a schema, with columns more that hold one number."""
+    files = parquet(folder)
+    schema = schema or _plain_schema(files.schema)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for part in files.to_batches():
+            rows_ = plain(part).cast(schema)
+            for name, value in stamps.items():
+                rows_ = rows_.append_column(name, pa.array([value] * rows_.num_rows, pa.int64()))
+            yield from rows_.to_batches()
+
+    return pa.RecordBatchReader.from_batches(pa.schema([*schema, *((name, pa.int64()) for name in stamps)]), batches())
+
+
+def write_parquet(data: pa.Table, file: Location, row_group: int) -> None:
+    """One file with these rows, for Spark to read."""
+    buffer = pa.BufferOutputStream()
+    pq.write_table(data, file.url if file.local else buffer, compression="NONE", row_group_size=row_group)
+    if not file.local:
+        file.write(buffer.getvalue().to_pybytes())
 
 
 def arrow_schema(schema_json: str) -> pa.Schema:
@@ -131,7 +147,7 @@ def read_matching(
     delta: DeltaTable,
     columns: Sequence[str],
     keys: Sequence[tuple[Sequence[str], pa.Table, bool]],
-    scratch: Path,
+    scratch: Location,
     where: str = "true",
     literals: int = EMBEDDED.literal_keys,
 ) -> pa.Table:
@@ -140,6 +156,13 @@ def read_matching(
     A NULL among the wanted values matches NULL; between two ends (doubles) lies what isn't less or greater.
     Up to so many wanted values of a column are written as `literals`.
     """
+    with scratch.near() as folder:
+        return _read_matching(delta, columns, keys, folder, where, literals)
+
+
+def _read_matching(
+    delta: DeltaTable, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table, bool]], folder: str, where: str, literals: int
+) -> pa.Table:
     tables = {"t": delta}
     conditions = []
     for i, (mine, wanted, between) in enumerate(keys):
@@ -150,9 +173,9 @@ def read_matching(
         if among := _literals(mine, wanted, literals):
             conditions.append(among)
             continue
-        path = scratch / f"keys_{i}"
-        write_deltalake(str(path), wanted, mode="overwrite")
-        tables[f"k{i}"] = DeltaTable(str(path))
+        path = f"{folder}/keys_{i}"
+        write_deltalake(path, wanted, mode="overwrite")
+        tables[f"k{i}"] = DeltaTable(path)
         if len(mine) == 1:
             column = f"t.{native_ident(mine[0])}"
             conditions.append(f"{column} IN (SELECT {native_ident(wanted.column_names[0])} FROM k{i} WHERE {native_ident(wanted.column_names[0])} IS NOT NULL)")
@@ -268,7 +291,7 @@ def _properties(app: str, version: int, note: Mapping[str, str] | None = None) -
     return CommitProperties(app_transactions=[Transaction(app, version)], custom_metadata=dict(note or {}), max_commit_retries=3)
 
 
-def append(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
+def append(path: str, data: pa.Table | pa.RecordBatchReader, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
     """Append under an application transaction; False if it was there already.
 
     Raises ConcurrentRefreshError where another writer commits the same transaction at the same moment.
@@ -276,20 +299,33 @@ def append(path: str, data: pa.Table, app: str, version: int, configuration: Map
     return _write(path, data, app, version, "append", configuration)
 
 
-def overwrite(path: str, data: pa.Table, app: str, version: int, configuration: Mapping[str, str] | None = None, note: Mapping[str, str] | None = None) -> bool:
+def overwrite(
+    path: str,
+    data: pa.Table | pa.RecordBatchReader,
+    app: str,
+    version: int,
+    configuration: Mapping[str, str] | None = None,
+    note: Mapping[str, str] | None = None,
+) -> bool:
     """Replace rows and schema under an application transaction, with a `note` in the commit; False if it was done already."""
     return _write(path, data, app, version, "overwrite", configuration, note)
 
 
 def _write(
-    path: str, data: pa.Table, app: str, version: int, mode: Any, configuration: Mapping[str, str] | None, note: Mapping[str, str] | None = None
+    path: str,
+    data: pa.Table | pa.RecordBatchReader,
+    app: str,
+    version: int,
+    mode: Any,
+    configuration: Mapping[str, str] | None,
+    note: Mapping[str, str] | None = None,
 ) -> bool:
     done = last_txn(path, app)
     if done is not None and done >= version:
         return False
     try:
         write_deltalake(
-            local_path(path),
+            path,
             data,
             mode=mode,
             schema_mode="overwrite" if mode == "overwrite" else None,

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ivm.errors import IvmError
-from ivm.session import DELTA_CONF, LOCAL_CONF, delta_jars
+from ivm.jars import delta_jars
+from ivm.session import DELTA_CONF, LOCAL_CONF
 
 HOST = "127.0.0.1"
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial, wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.exceptions import AirflowFailException, AirflowSkipException
@@ -104,7 +103,7 @@ def check_task(folder: str) -> dict[str, Any]:
         try:
             protocol.check(run)
         finally:
-            index = build_docs(load(checks, 50), Path(checks), Path(checks) / "docs", pipe.name)
+            index = build_docs(load(checks, 50), checks, checks / "docs", pipe.name)
             print(f"Data Docs: {index}")
     for view, why in run.held.items():
         print(f"{view}: held back, {why.reason}")

@@ -5,40 +5,39 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from ivm.files import writing
 from ivm.quality.results import Result
+from ivm.storage.location import Location
 
 
-def build_docs(results: Sequence[Result], checks: Path, folder: Path, pipeline: str) -> Path:
+def build_docs(results: Sequence[Result], checks: Location, folder: Location, pipeline: str) -> Location:
     """Write the pages of `results`, whose documents lie in `checks`, to `folder`; returns the index page.
 
     Pages that are there already are kept: a result doesn't change. Raises ConfigError where the folder can't be written to.
     """
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         for document in dict.fromkeys(r.document for r in results if r.document):
-            page = folder / f"{Path(document).stem}.html"
+            page = folder / f"{document.removesuffix('.json')}.html"
             if not page.exists() and (checks / document).exists():
-                page.write_text(_page(checks / document), encoding="utf-8")
+                page.write(_page(checks / document).encode())
         index = folder / "index.html"
-        index.write_text(_index(results, pipeline), encoding="utf-8")
+        index.write(_index(results, pipeline).encode())
     return index
 
 
-def _page(document: Path) -> str:
+def _page(document: Location) -> str:
     from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaPageView
 
-    result = expectationSuiteValidationResultSchema.load(json.loads(document.read_text()))
+    result = expectationSuiteValidationResultSchema.load(json.loads(document.read()))
     return str(DefaultJinjaPageView().render(ValidationResultsPageRenderer(run_info_at_end=False).render(result)))
 
 
 def _index(results: Sequence[Result], pipeline: str) -> str:
     def cells(r: Result) -> str:
-        scope = f"<a href='{Path(r.document).stem}.html'>{r.scope}</a>" if r.document else r.scope
+        scope = f"<a href='{r.document.removesuffix('.json')}.html'>{r.scope}</a>" if r.document else r.scope
         shown = (
             str(r.epoch),
             html.escape(r.view),

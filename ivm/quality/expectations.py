@@ -9,12 +9,12 @@ import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ivm.errors import ConfigError
 from ivm.quality.catalog import check_rules, classes, rule_parts
 from ivm.quality.results import Result
+from ivm.storage.location import Location
 
 _local = threading.local()
 
@@ -62,7 +62,7 @@ def _complaint(error: Exception) -> str:
     return "; ".join(f"{where.strip()}: {what.strip()}" for where, what in zip(lines[1::2], lines[2::2], strict=False))
 
 
-def validate(folder: str, view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any]) -> list[Result]:
+def validate(folder: Location, view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any]) -> list[Result]:
     """Judge a frame; one result an expectation. An expectation that raises has failed.
 
     The suite's result is kept in `folder` for Data Docs where the user wrote the suite, or where it failed.
@@ -78,9 +78,7 @@ def validate(folder: str, view: str, epoch: int, scope: str, frame: Any, expecta
     document = ""
     if scope in ("delta", "state") or not outcome.success:
         document = f"{epoch:010d}-{view}-{scope}.json"
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        (path / document).write_text(json.dumps(outcome.to_json_dict(), default=str))
+        (folder / document).write(json.dumps(outcome.to_json_dict(), default=str).encode())
     return [_result(view, epoch, scope, r, document) for r in outcome.results]
 
 

@@ -15,13 +15,14 @@ import pyarrow.compute
 from ivm.errors import ConfigError
 from ivm.lake import native
 from ivm.lake.types import beyond_arrow
-from ivm.names import ident
+from ivm.names import ident, parquet_ref
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.quality.results import Result, store
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.refresh.relations import after_batch, unit_delta_table
 from ivm.session import error_text
+from ivm.storage.location import Location
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,10 +100,10 @@ def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
     staging = outcome.staging
     strange = beyond_arrow(outcome.state.schema)
     if not strange:
-        return native.plain(native.parquet(staging).to_table()), schema
+        return native.plain(native.parquet(Location.of(staging)).to_table()), schema
     columns = [f"to_json({ident(c)}) AS {ident(c)}" if c in strange else ident(c) for c in schema.names]
     schema = pa.schema([f.with_type(pa.string()) if f.name in strange else f for f in schema])
-    return native.plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM parquet.{ident(staging)}").toArrow()), schema
+    return native.plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM {parquet_ref(staging)}").toArrow()), schema
 
 
 def _published(context: Context, outcome: Outcome) -> Any:
@@ -140,7 +141,7 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
     if outcome.publish == "replace":
         if state.rows <= context.limits.judged_rows:
             return _pandas(_staged(context, outcome)[0])
-        return context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}")
+        return context.spark().sql(f"SELECT * FROM {parquet_ref(outcome.staging)}")
     if state.rows + outcome.rows_out <= context.limits.judged_rows and not any(pa.types.is_nested(t) for t in schema.types):
         old = native.read(_published(context, outcome), schema.names).cast(schema)
         weighted = pa.concat_tables([old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from ivm.errors import StateError
+from ivm.storage.location import Location
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,20 @@ class Result:
         return f"view {self.view}, {self.scope}: {self.expectation}({arguments}) failed: {self.message}"
 
 
-def store(folder: str, epoch: int, results: list[Result]) -> None:
+def store(folder: Location, epoch: int, results: list[Result]) -> None:
     """Keep an epoch's results; a second run of the check replaces the first's."""
-    path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    (path / f"{epoch:010d}.jsonl").write_text("".join(json.dumps(asdict(r)) + "\n" for r in results))
+    (folder / f"{epoch:010d}.jsonl").write("".join(json.dumps(asdict(r)) + "\n" for r in results).encode())
 
 
-def load(folder: str, last: int | None = None) -> list[Result]:
+def load(folder: Location, last: int | None = None) -> list[Result]:
     """All kept results by epoch, or those of the `last` epochs. Raises StateError where a file is damaged."""
-    files = sorted(Path(folder).glob("*.jsonl"))
+    files = [f for f in folder.list() if f.name.endswith(".jsonl")]
     chosen = files if last is None else files[-last:]
     return [result for file in chosen for result in _read(file)]
 
 
-def _read(file: Path) -> list[Result]:
+def _read(file: Location) -> list[Result]:
     try:
-        return [Result(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+        return [Result(**json.loads(line)) for line in file.read().decode().splitlines()]
     except (OSError, ValueError, TypeError) as error:
         raise StateError(f"The kept results of checks in {file} can't be read.", "Remove the file: the next refresh writes its own.") from error

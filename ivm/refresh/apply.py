@@ -64,7 +64,7 @@ class Apply:
             self._record([u for _, u in todo if not self.outcomes[u].error])
             self.context.progress("apply", sum(len(w) for w in waves[: number + 1]), total)
         self._record([u for u, o in self.outcomes.items() if o.error], self.attempt)
-        self.context.layout.drop(self.scratch)
+        self.scratch.drop()
         drop_unread(self.context)
         return self.outcomes
 

@@ -14,7 +14,6 @@ import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +32,7 @@ from ivm.refresh.views import View
 from ivm.session import error_text
 from ivm.sql.render import columns_sql
 from ivm.sql.text import arrange_hints
+from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
 from ivm.trace.arranged import TIME, ArrangedTrace, Description
 from ivm.trace.store import read_batches
@@ -69,7 +69,7 @@ def statuses(context: Context) -> list[dict[str, Any]]:
             readers.setdefault(asked, []).append(view.name)
     found = []
     for (relation, keys), views in readers.items():
-        path = str(context.layout.arrangement(relation, keys))
+        path = context.layout.arrangement(relation, keys)
         if native.exists(path):
             unknown = {"rows": None, "since": None, "upto": None}
             shown: dict[str, Any] = {"relation": relation, "keys": list(keys), "views": views, **unknown, "table": path, "error": ""}
@@ -92,9 +92,9 @@ def _hints(view: View) -> tuple[tuple[str, tuple[str, ...]], ...]:
 def drop_unread(context: Context) -> None:
     """Remove the arrangements that no view asks for any more."""
     kept = {context.layout.arrangement(a.relation, a.keys) for a in arrangements(context)}
-    for folder in context.layout.arrangements.iterdir() if context.layout.arrangements.exists() else ():
-        if folder not in kept:
-            context.layout.drop(folder)
+    for folder in context.layout.arrangements.list():
+        if folder.url not in kept:
+            folder.drop()
 
 
 @dataclass(frozen=True)
@@ -164,17 +164,17 @@ class Arrangements:
         return tuple(Index(k, functools.partial(find, t, as_of)) for k, t in traces.items() if t.description.since.reached_by(as_of))
 
 
-def _found(context: Context, trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Path) -> pa.Table:
+def _found(context: Context, trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Location) -> pa.Table:
     try:
         return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch, context.limits.literal_keys)
     except Exception:
-        context.layout.drop(trace.path)  # the views that search it are built anew this time, and it by the next refresh
+        Location.of(trace.path).drop()  # the views that search it are built anew this time, and it by the next refresh
         raise
 
 
 def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Sequence[str]) -> ArrangedTrace:
     """The trace of an arrangement, following its collection up to now."""
-    path = str(context.layout.arrangement(asked.relation, asked.keys))
+    path = context.layout.arrangement(asked.relation, asked.keys)
     try:
         if native.exists(path) and (trace := _carried_on(path, followed, needed)) is not None:
             return trace
@@ -186,7 +186,7 @@ def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Se
 def drop_damaged(context: Context, asked: Arranged, error: Exception) -> None:
     """Remove an arrangement with which something is wrong: it is made anew when it is next asked for."""
     _log.warning("%s is dropped and made anew: %s", asked, error_text(error) or type(error).__name__)
-    context.layout.drop(context.layout.arrangement(asked.relation, asked.keys))
+    Location.of(context.layout.arrangement(asked.relation, asked.keys)).drop()
 
 
 def _carried_on(path: str, followed: Followed, needed: Sequence[str]) -> ArrangedTrace | None:
@@ -226,18 +226,17 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     stamps = f"CAST({followed.time} AS bigint) AS {ident(TIME)}, CAST(1 AS bigint) AS {ident(WEIGHT)}"
     order = ", ".join(ident(k) for k in asked.keys)
     in_order = context.layout.arrangements / ".sorted"
-    context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode("overwrite").parquet(str(in_order))
+    context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode("overwrite").parquet(in_order.spark)
     schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
-    batches = (b for part in native.parquet(in_order).to_batches() for b in native.plain(part).cast(schema).to_batches())
-    path = str(context.layout.arrangement(asked.relation, asked.keys))
-    trace = ArrangedTrace.load(path, asked.keys, pa.RecordBatchReader.from_batches(schema, batches), followed.time, followed.origin, followed.mark)
-    context.layout.drop(in_order)
+    path = context.layout.arrangement(asked.relation, asked.keys)
+    trace = ArrangedTrace.load(path, asked.keys, native.stream(in_order, schema), followed.time, followed.origin, followed.mark)
+    in_order.drop()
     return trace
 
 
 def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
     """Make an arrangement anew where much of it is history; readers are at its last time."""
-    path = str(context.layout.arrangement(asked.relation, asked.keys))
+    path = context.layout.arrangement(asked.relation, asked.keys)
     now = ArrangedTrace(path).description
     sums = native.query(f"SELECT count(*) AS n, count(CASE WHEN {native_ident(TIME)} > {since_of(now)} THEN 1 END) AS later FROM t", {"t": native.table(path)})
     (held,) = sums.to_pylist()

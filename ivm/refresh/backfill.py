@@ -129,7 +129,7 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
     path = context.layout.accumulator_trace(unit.name, state.generation)
     name = f"__ivm_{context.name}_{epoch}_backfill"
     scratch = context.layout.scratch(epoch, "slice")
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch.make()
     register(context.spark(), name, native.read(native.table(path), [c.name for c in columns], within(state.batches, EPOCH)), columns, scratch)
     keys = [k.name for k in unit.reduce.keys]
     sums = [*(a.name for a in accumulators(unit.reduce)), COUNT]
@@ -148,4 +148,4 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
     schema = native.arrow_schema(native.table(path).schema().to_json())
     append_batch(path, batch.cast(pa.schema([schema.field(c.name) for c in columns])), epoch, context.app(unit.name, f"accumulators/{state.generation}"))
     context.spark().catalog.dropTempView(name)
-    context.layout.drop(scratch)
+    scratch.drop()

@@ -14,7 +14,6 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -33,6 +32,7 @@ from ivm.refresh.records import Failure, Manifest, Ranges, UnitState, to_json, w
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
 from ivm.session import error_text
+from ivm.storage.location import Location
 
 #: Nobody but a running refresh reads a trace, and compaction runs when none does.
 TRACE_RETENTION_HOURS = 0
@@ -99,14 +99,14 @@ def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
     """
     layout, owner, first = context.layout, context.log.identity, context.log.next_epoch() - keep
     context.log.forget(keep, needed, layout.archive)
-    old = {f: int(f.name[:10]) for f in Path(layout.checks).rglob("*.*") if f.name[:10].isdigit()}
+    old = {f: int(f.name[:10]) for f in layout.checks.files() if f.name[:10].isdigit()}
     old = {f: epoch for f, epoch in old.items() if epoch < first and epoch not in needed}
-    texts = {epoch: f.read_text(encoding="utf-8") for f, epoch in sorted(old.items()) if f.suffix == ".jsonl"}
+    texts = {epoch: f.read().decode() for f, epoch in sorted(old.items()) if f.name.endswith(".jsonl")}
     if texts:
         rows = pa.table({"epoch": pa.array(texts, pa.int64()), "results": pa.array(texts.values(), pa.string())})
         native.append(layout.archived_checks, rows, context.app("checks", "archive"), max(texts), CONFIGURATION)
     for file in old:
-        layout.drop(file)
+        file.drop()
     for path in (layout.archive, layout.archived_checks):
         if native.exists(path):
             _files(path, owner, 0)
@@ -146,7 +146,7 @@ def _can_be_read(context: Context, unit: str, state: UnitState) -> bool:
     try:
         for path in paths(context, unit, state).values():
             files = native.table(path).file_uris() if native.exists(path) else []
-            for _ in native.parquet(files).to_batches() if files else ():
+            for _ in native.parquet(*map(Location.of, files)).to_batches() if files else ():
                 pass
     except Exception:  # noqa: BLE001 - whatever keeps it from being read
         return False
@@ -234,7 +234,7 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
 
 def _arrangement(context: Context, asked: Arranged, follow: Callable[[str], Followed]) -> list[Compaction]:
     """Compact an arrangement, if it is there; one that is damaged is dropped."""
-    path = str(context.layout.arrangement(asked.relation, asked.keys))
+    path = context.layout.arrangement(asked.relation, asked.keys)
     if not native.exists(path):
         return []
     try:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ivm.errors import ConcurrentRefreshError, IvmError, ViewError
+from ivm.errors import IvmError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
-from ivm.files import writing
 from ivm.housekeeping import Retention
-from ivm.lake import native
 from ivm.lake.types import padded_columns
 from ivm.plan.nodes import Column, Relation
 from ivm.planner.limits import EMBEDDED, Limits
@@ -21,6 +18,7 @@ from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer
 from ivm.sql.padding import padded_names
 from ivm.sql.text import query_tree, relation_tables
+from ivm.storage.lock import exclusive
 from ivm.trace.store import Layout
 
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ class Context:
     def snapshots(self, names: set[str] | None = None) -> dict[str, Snapshot]:
         """The sources as they are now, those named (all by default)."""
         wanted = {n: s for n, s in self.sources.items() if names is None or n in names}
-        return {n: inspect(s, self._spark_if_needed(s), self.lane) for n, s in wanted.items()}
+        return {n: inspect(s, self.spark, self.lane) for n, s in wanted.items()}
 
     def survey(self) -> tuple[dict[str, Snapshot], dict[str, IvmError]]:
         """The sources as they are now, and why others can't be looked at: one that is gone stops only the views that read it."""
@@ -70,9 +68,6 @@ class Context:
             except IvmError as error:
                 missing[name] = error
         return found, missing
-
-    def _spark_if_needed(self, source: Source) -> SparkSession | None:
-        return None if native.is_local(source.location) else self.spark()
 
     def columns(self, relation: str) -> tuple[str, ...]:
         """The columns of a source or view. Raises ViewError for a name that is neither."""
@@ -155,24 +150,13 @@ class Context:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the pipeline's lock while a step runs (a file lock, where the root is a local folder).
+        """Hold the pipeline's lock while a step runs; the log takes nothing more where it is lost meanwhile.
 
-        Raises ConcurrentRefreshError where another process holds it, ConfigError where the root can't be written to.
+        Raises ConcurrentRefreshError where another process holds it, ConfigError or StorageError where the root can't be written to.
         """
-        if not native.is_local(self.layout.root):
-            yield
-            return
-        import fcntl
-
-        lock = Path(self.layout.internal) / "lock"
-        with writing(lock):
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            opened = lock.open("a+")
-        with opened as file:
+        with exclusive(self.layout.lock, f"pipeline {self.name!r}") as fence:
+            self.log.fence = fence
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ConcurrentRefreshError(
-                    f"Another refresh of pipeline {self.name!r} is running; it wins, this one did nothing.", "Run it again when the other has ended."
-                ) from error
-            yield
+                yield
+            finally:
+                self.log.fence = None

@@ -20,13 +20,14 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import IvmError, StateError
 from ivm.lake import native
 from ivm.lake.log import fingerprint, tagged
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
+from ivm.storage.location import Location
+from ivm.storage.lock import Fence
 
 _log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,6 +83,8 @@ class EpochLog:
         self._files: frozenset[str] = frozenset()
         self._events: list[Event] = []
         self._manifests: dict[str, Manifest] = {}
+        #: Asked before each write: raises where the lock of the root was lost. None where none is held.
+        self.fence: Fence | None = None
         self._check_owner()
 
     def _check_owner(self) -> None:
@@ -98,7 +101,7 @@ class EpochLog:
 
     def exists(self) -> bool:
         """Whether there is a log, readable or not."""
-        return native.exists(self.path) or native.has_log(self.path)
+        return native.exists(self.path)
 
     @property
     @_readable
@@ -134,8 +137,8 @@ class EpochLog:
         self._seen = fingerprint(self.path, self._delta.version())
         files = frozenset(self._delta.file_uris())
         if files != self._files:
-            grown = self._files < files and native.is_local(self.path)
-            rows = pads.dataset(sorted(files - self._files), format="parquet").to_table() if grown else native.read(self._delta)
+            grown = self._files < files
+            rows = native.parquet(*map(Location.of, sorted(files - self._files))).to_table() if grown else native.read(self._delta)
             known = self._events if grown else []
             self._events = sorted([*known, *(Event(**row) for row in rows.to_pylist())], key=lambda e: (e.epoch, e.at))
             self._files = files
@@ -157,6 +160,8 @@ class EpochLog:
 
     def _append(self, epoch: int, status: str, details: Sequence[tuple[str, str]], once: str) -> bool:
         assert status in STATUSES, status
+        if self.fence is not None:
+            self.fence()
         self._create()
         now, n = datetime.now(UTC), len(details)
         units, texts = [u for u, _ in details], [d for _, d in details]

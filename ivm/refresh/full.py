@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from ivm.errors import StateError
 from ivm.execute.fixpoint import compute
 from ivm.lake import native
 from ivm.lake.types import stored_schema
-from ivm.names import ident
+from ivm.names import ident, parquet_ref, spark_path
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.planner.choose import wide_products
 from ivm.planner.strategy import Full
@@ -35,6 +34,7 @@ from ivm.sql.maps import has_map
 from ivm.sql.padding import keeps_padding
 from ivm.sql.render import core_sql, unit_sql
 from ivm.sql.text import splice
+from ivm.storage.location import Location
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
 
 if TYPE_CHECKING:
@@ -127,10 +127,10 @@ class FullBuild:
             rows_out = batch.num_rows
         return Outcome(
             unit_name, view, FULL, code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
-            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started, staging=staging if batch is None else "",
+            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started, staging=staging.url if batch is None else "",
         )  # fmt: skip
 
-    def _staging(self, what: str) -> str:
+    def _staging(self, what: str) -> Location:
         return self.context.layout.staging(self.plan.epoch, self.attempt, what)
 
     def _leaf(self, leaf: Leaf) -> str:
@@ -161,33 +161,35 @@ class FullBuild:
             if not append_batch(path, batch, epoch, app) and not native.exists(path):
                 # A trace without batches is a table all the same.
                 native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION)
+        elif not self.context.layout.base.local:  # as in publishing: on an object store delta-rs alone commits
+            native.append(path, native.stream(staging, **{EPOCH: epoch}), app, epoch, TRACE_CONFIGURATION)
         elif (native.last_txn(path, app) or 0) < epoch:
-            rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM parquet.{ident(staging)}")
+            rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM {parquet_ref(staging.url)}")
             assert unit.reduce is not None
             with stored_as_read(spark, accumulator_columns(unit.reduce)):
-                rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(path)
-        return f"parquet.{ident(staging)}"
+                rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(spark_path(path))
+        return parquet_ref(staging.url)
 
-    def _stage(self, sql: str, columns: tuple[Column, ...], staging: str, keep_padding: bool) -> tuple[str, int]:
+    def _stage(self, sql: str, columns: tuple[Column, ...], staging: Location, keep_padding: bool) -> tuple[str, int]:
         """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
         frame = self.context.spark().sql(sql).toDF(*(c.name for c in columns))
         with stored_as_read(self.context.spark(), columns):
             rows = write_counted(frame, staging)
         return stored_schema(frame.schema.json(), keep_padding), rows
 
-    def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: str, rows: int) -> pa.Table | None:
+    def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: Location, rows: int) -> pa.Table | None:
         """The result less what is published, or None where the table must be replaced as a whole."""
         if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > self.context.limits.compare_rows:
             return None
         if any(has_map(c.type) or "variant" in c.type for c in columns):
             return None
         names = [c.name for c in columns]
-        new, old = signed(f"parquet.{ident(staging)}", names, 1), signed(unit_table(self.context, unit, before), names, -1)
+        new, old = signed(parquet_ref(staging.url), names, 1), signed(unit_table(self.context, unit, before), names, -1)
         result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
         return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
 
 
-def write_counted(frame: DataFrame, folder: str) -> int:
+def write_counted(frame: DataFrame, folder: Location) -> int:
     """Write rows as Parquet to a folder that isn't there yet; returns how many.
 
     Raises StateError where not as many rows lie there as were written: executors that have another disk, or somebody else's job.
@@ -196,8 +198,8 @@ def write_counted(frame: DataFrame, folder: str) -> int:
     from pyspark.sql.functions import count, lit
 
     written = Observation()
-    frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder)
-    found = int(native.parquet(folder).count_rows()) if Path(folder).exists() else 0
+    frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder.spark)
+    found = int(native.parquet(folder).count_rows()) if folder.exists() else 0
     if found != written.get["rows"]:
         raise StateError(
             f"Spark wrote {written.get['rows']:,} rows to {folder}, and {found:,} are there.",

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from ivm.refresh.plan import INCREMENTAL
 from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
 from ivm.rewrite.slices import Requests
 from ivm.session import statements
+from ivm.storage.location import Location
 from ivm.trace.store import append_batch
 
 
@@ -53,7 +53,7 @@ def by_cursors(jobs: Sequence[Job]) -> list[list[Job]]:
     return [members for _, members in groups]
 
 
-def run_together(inputs: Inputs, scratch: Path, tag: str, jobs: Sequence[Job], ended: dict[str, Outcome | Exception]) -> None:
+def run_together(inputs: Inputs, scratch: Location, tag: str, jobs: Sequence[Job], ended: dict[str, Outcome | Exception]) -> None:
     """Run jobs over shared slices; how each unit ended, an outcome or an error, is put into `ended`.
 
     Raises whatever keeps what they share from being read: then none has ended.

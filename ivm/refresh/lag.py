@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 from ivm.errors import IvmError
 from ivm.feed.retention import warnings
-from ivm.feed.source import Snapshot
-from ivm.lake import native
+from ivm.feed.source import Snapshot, inspect
+from ivm.names import is_path
 from ivm.refresh.context import Context
 from ivm.refresh.records import Manifest
+from ivm.storage.location import served
 
 
 def lag_warnings(snapshots: Mapping[str, Snapshot], manifest: Manifest, now: datetime | None = None) -> list[str]:
@@ -28,10 +29,10 @@ def source_warnings(context: Context, manifest: Manifest) -> list[str]:
     """What there is to warn of in the sources that can be looked at without Spark; an unreadable one is a warning itself."""
     found = []
     for name, source in context.sources.items():
-        if not native.is_local(source.location):
+        if not is_path(source.location) or served(source.location) is None:
             continue
         try:
-            found += lag_warnings(context.snapshots({name}), manifest)
+            found += lag_warnings({name: inspect(source, None, context.lane)}, manifest)
         except IvmError as error:
             found.append(str(error))
     return found

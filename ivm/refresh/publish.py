@@ -19,13 +19,14 @@ from ivm.errors import StateError
 from ivm.lake import native
 from ivm.lake.log import since
 from ivm.lake.types import beyond_arrow, columns_of
-from ivm.names import ident
+from ivm.names import parquet_ref, spark_path
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.plan import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
 from ivm.session import error_text, stored_as_read
+from ivm.storage.location import Location
 
 _log = logging.getLogger(__name__)
 
@@ -134,20 +135,23 @@ def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
 
 
 def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str) -> None:
-    """Overwrite the table with the staged rows; a small result by the native lane, a large one by Spark."""
+    """Overwrite the table with the staged rows; a small result by the native lane, a large one by Spark.
+
+    On an object store delta-rs commits the large ones as well: Spark's own commits there are not safe beside those of others.
+    """
     state = outcome.state
     assert state is not None
     if native.last_txn(path, app) == epoch:
         return
-    if state.rows <= context.limits.compare_rows and not beyond_arrow(state.schema):
-        rows = native.plain(native.parquet(outcome.staging).to_table())
-        native.overwrite(path, rows.cast(native.arrow_schema(state.schema)), app, epoch, context.retention.output(), _note(state))
+    if (state.rows <= context.limits.compare_rows or not context.layout.base.local) and not beyond_arrow(state.schema):
+        rows = native.stream(Location.of(outcome.staging), native.arrow_schema(state.schema))
+        native.overwrite(path, rows, app, epoch, context.retention.output(), _note(state))
         return
-    writer = context.spark().sql(f"SELECT * FROM parquet.{ident(outcome.staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer = context.spark().sql(f"SELECT * FROM {parquet_ref(outcome.staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     for key, value in context.retention.output().items():
         writer = writer.option(key, value)
     with stored_as_read(context.spark(), columns_of(state.schema)):
-        writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(path)
+        writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(spark_path(path))
 
 
 def _note(state: UnitState) -> dict[str, str]:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from ivm.errors import StateError
 from ivm.feed.source import Snapshot, other_commit
 from ivm.lake import native
-from ivm.names import ident, table_ref
+from ivm.names import ident, parquet_ref, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, Manifest, Outcome, UnitState, within
@@ -30,7 +30,7 @@ def source_table(context: Context, name: str, cursor: Cursor) -> str:
     why = other_commit(snapshot, cursor.version or 0, cursor.table_id or snapshot.table_id, cursor.fingerprint)
     if why:
         raise StateError(f"Source {name!r} is no longer what was read: {why}.", "Run a refresh first: it rebuilds what reads this source.")
-    return table_ref(native.local_path(context.sources[name].location), cursor.version)
+    return table_ref(context.sources[name].location, cursor.version)
 
 
 def frozen_table(snapshot: Snapshot, version: int | None) -> str:
@@ -88,7 +88,7 @@ def after_epoch(context: Context, outcome: Outcome | None, unit: str, before: Un
     assert state is not None
     listed = columns_sql(native.arrow_schema(state.schema).names)
     if outcome is not None and outcome.publish == "replace":
-        return f"SELECT {listed} FROM parquet.{ident(outcome.staging)}"
+        return f"SELECT {listed} FROM {parquet_ref(outcome.staging)}"
     if not state.arranged:
         return stream_rows(context, unit, state, epoch)
     assert before is not None

@@ -9,16 +9,14 @@ A published table is never emptied first: its replacement is one commit. What is
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from ivm.errors import StateError
 from ivm.lake import native
-from ivm.lake.log import commit_file, foreign_change, head_of, read_actions
+from ivm.lake.log import actions_of, foreign_change, head_of
 from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH
 from ivm.refresh.context import Context
@@ -27,6 +25,7 @@ from ivm.refresh.integrity import OUTPUT, TABLE, inspect_tables, paths
 from ivm.refresh.publish import NOTE
 from ivm.refresh.records import Cursor, Manifest, UnitState, from_json, to_json
 from ivm.refresh.run import Report
+from ivm.storage.location import Location
 
 
 @dataclass(frozen=True)
@@ -83,10 +82,8 @@ _LOST = "the log is begun anew; views whose tables say what they hold go on from
 def recover_log(context: Context) -> list[str]:
     """Begin a new epoch log, with the state of all units whose tables still tell it; returns the views that go on from there."""
     layout = context.layout
-    if Path(layout.epochs).exists():
-        lost = Path(layout.internal) / "lost" / f"epochs_{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-        lost.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(layout.epochs, lost)
+    if (log := Location.of(layout.epochs)).exists():
+        log.move(layout.lost / f"epochs_{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     context.log.forget_all()
     context.compile(*context.survey())
     units = _known_again(context)
@@ -130,8 +127,7 @@ def _noted(context: Context, unit: str, public: bool) -> UnitState | None:
         return None
     head = head_of(path)
     for version in range(head.version, -1, -1):
-        file = commit_file(path, version)
-        actions = tuple(read_actions(file)) if file.exists() else ()
+        actions = actions_of(path, version) or ()
         note: Any = next((a["commitInfo"].get(NOTE) for a in actions if "commitInfo" in a), None)
         if note:
             try:

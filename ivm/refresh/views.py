@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
-from ivm.errors import RefusedError, ViewError
+from ivm.errors import RefusedError, StorageError, ViewError
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import Program, Relation
 from ivm.refresh.records import from_json, program_json
@@ -29,6 +28,7 @@ from ivm.sql.parse import parse_view
 from ivm.sql.rules import BEYOND_SPARK
 from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
+from ivm.storage.location import Location
 from ivm.trace.arranged import TIME
 
 #: What decides how a view's text is understood, besides our own compiler: Spark may come in any of its distributions.
@@ -112,29 +112,23 @@ def _program(text: str) -> Program:
     return from_json(Program, text)
 
 
-def _kept(file: Path) -> Program | None:
+def _kept(file: Location) -> Program | None:
     """The program in a file of the cache; None where there is no such file, or it isn't as it was written."""
     try:
-        digest, _, text = file.read_bytes().partition(b"\n")
+        digest, _, text = file.read().partition(b"\n")
     except OSError:
         return None
     return _program(text.decode()) if digest.decode("ascii", "replace") == hashlib.sha256(text).hexdigest() else None
 
 
-def _keep(file: Path, program: Program) -> None:
+def _keep(file: Location, program: Program) -> None:
     """Write a program into the cache, whole or not at all; what can't be kept is compiled again next time."""
     text = program_json(program).encode()
-    partial = file.with_name(f"{file.stem}-{uuid.uuid4().hex}.partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
-        partial.replace(file)
-    except OSError:
-        with suppress(OSError):
-            partial.unlink()
+    with suppress(OSError, StorageError):
+        file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
 
 
-def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Path) -> Compiled:
+def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Location) -> Compiled:
     """Compile a view over its relations, or read the kept program.
 
     Raises ViewError (with the view's file) for SQL that can't be a view, RefusedError for `mode="incremental"`

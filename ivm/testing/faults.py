@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from ivm.errors import ConfigError
+from ivm.storage.location import Location
 from ivm.testing.primitives import PRIMITIVES, Kind, Primitive
 
 #: What differs from run to run in a path: ids of attempts, hashes, and the epoch where it names what is only there for a while.
@@ -123,7 +124,7 @@ class Injector:
     dead: bool = False
 
     def __post_init__(self) -> None:
-        self._roots = [f"{Path(r).absolute()}".rstrip("/") for r in self.roots]
+        self._roots = [Location.of(str(r)).url for r in self.roots]
         self._seen: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         self._inside = threading.local()

@@ -13,6 +13,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from ivm.parameters import location
+from ivm.storage.location import Location
+
 #: The label and the path (or the statement's text) of a write; no label where the call writes nothing.
 Target = Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[str, str]]
 
@@ -45,10 +48,10 @@ class Kind(Enum):
     def amid(self, act: Callable[[], Any], path: str) -> None:
         """Do a part of the write: what a process leaves that ends in the middle of it."""
         if self is Kind.DELTA:
-            _stray_file(Path(path))
+            _stray_file(Location.of(path))
         elif self is Kind.SPARK:
             act()
-            _lose_half(Path(path))
+            _lose_half(Location.of(path))
         elif self is Kind.REMOVE:
             files = sorted(p for p in Path(path).rglob("*") if p.is_file())
             for file in files[: (len(files) + 1) // 2]:
@@ -72,23 +75,21 @@ class Kind(Enum):
         return OSError(number, os.strerror(number), path)
 
 
-def _stray_file(table: Path) -> None:
+def _stray_file(table: Location) -> None:
     """A data file and an unfinished commit that no log refers to."""
-    table.mkdir(parents=True, exist_ok=True)
-    (table / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet").write_bytes(b"PAR1 and no more")
+    (table / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet").write(b"PAR1 and no more")
     if (table / "_delta_log").exists():
-        (table / "_delta_log" / f"_commit_{uuid.uuid4()}.json.tmp").write_text("{")
+        (table / "_delta_log" / f"_commit_{uuid.uuid4()}.json.tmp").write(b"{")
 
 
-def _lose_half(folder: Path) -> None:
+def _lose_half(folder: Location) -> None:
     """A folder of Parquet files as an unfinished job commit leaves it: without its mark, without half of the files."""
-    (folder / "_SUCCESS").unlink(missing_ok=True)
-    files = sorted(folder.glob("part-*"))
+    (folder / "_SUCCESS").drop()
+    files = [f for f in folder.list() if f.name.startswith("part-")]
     for file in files[: (len(files) + 1) // 2]:
-        file.unlink()
+        file.drop()
     if (folder / "_delta_log").exists():  # a table: its commit is what is not there yet
-        newest = max((folder / "_delta_log").glob("*.json"))
-        newest.unlink()
+        max(f for f in (folder / "_delta_log").list() if f.name.endswith(".json")).drop()
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def _plain(path: Any) -> str:
         text = os.fsdecode(text)
     if text.startswith("file:"):
         text = "/" + text[5:].lstrip("/")
-    return os.path.abspath(text) if "://" not in text else text
+    return os.path.abspath(text) if "://" not in text else location(text, "a path")
 
 
 def _argument(args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int, *names: str) -> Any:
@@ -157,6 +158,13 @@ def _statement(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, s
     text = str(_argument(args, kwargs, 1, "sqlQuery") or "")
     found = _STATEMENT.match(text)
     return (" ".join(["sql", *found[1].lower().split()]), f"{text} ") if found else ("", "")
+
+
+def _of_object(label: str) -> Target:
+    def target(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
+        return label, f"{args[0].root}/{args[1]}"
+
+    return target
 
 
 def _opened(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
@@ -223,6 +231,10 @@ PRIMITIVES: tuple[Primitive, ...] = (
         for n in ("parquet", "save", "json", "csv", "orc", "text")
     ),
     *(Primitive(m, c, n, Kind.STATEMENT, _statement, "sql") for m, c in _SESSIONS for n in ("sql",)),
+    *(
+        Primitive("ivm.storage.objects", "Objects", n, Kind.ATOMIC, _of_object(f"object {n}"), "object")
+        for n in ("write", "create", "swap", "drop", "copy", "move")
+    ),
     Primitive("pyarrow.parquet", "", "write_table", Kind.PARQUET, written_at("parquet", 1, "where"), "parquet"),
     Primitive("pathlib", "Path", "write_text", Kind.TEXT, written_at("text", 0), "text"),
     Primitive("pathlib", "Path", "write_bytes", Kind.TEXT, written_at("text", 0), "text"),

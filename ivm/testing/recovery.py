@@ -11,7 +11,6 @@ equals Spark's result of the view's SQL over the sources as they are, and nothin
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +21,12 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import IvmError
-from ivm.names import ident
+from ivm.lake import native
+from ivm.names import table_ref
 from ivm.pipeline import Pipeline
 from ivm.plan.nodes import EPOCH
+from ivm.storage.folder import PARTIAL
+from ivm.storage.location import Location
 from ivm.testing.faults import Fault, Injector, Killed, Point
 from ivm.testing.oracle import bag
 from ivm.testing.primitives import Primitive
@@ -61,7 +63,7 @@ class Scene:
     """Sources, views over them and a pipeline's root in one folder, which can be saved and tried upon."""
 
     spark: SparkSession
-    folder: Path
+    folder: Path | Location
     views: Mapping[str, str]
     sources: tuple[str, ...]
     #: Rows to append to sources between a fault and what comes next, (source, rows); all of them by the end.
@@ -74,11 +76,11 @@ class Scene:
         self._tries = 0
         self._expected: dict[bool, dict[str, Counter[str]]] = {}
 
-    def pipeline(self, folder: Path) -> Pipeline:
+    def pipeline(self, folder: Path | Location) -> Pipeline:
         """A pipeline as a new process would declare it."""
-        pipe = Pipeline("faults", self.spark, folder / "root", lane=self.lane)
+        pipe = Pipeline("faults", self.spark, f"{folder}/root", lane=self.lane)
         for name in self.sources:
-            pipe.source(name, folder / "sources" / name)
+            pipe.source(name, f"{folder}/sources/{name}")
         for name, sql in self.views.items():
             pipe.view(name, sql)
         return pipe
@@ -88,15 +90,15 @@ class Scene:
         after = self._copy("after")
         self._follow(after, len(self.follow_up))
         self._expected = {False: self.recomputed(self.folder), True: self.recomputed(after)}
-        shutil.rmtree(after)
+        after.drop()
 
-    def _follow(self, folder: Path, upto: int, after: int = 0) -> None:
+    def _follow(self, folder: Location, upto: int, after: int = 0) -> None:
         for name, rows in self.follow_up[after:upto]:
-            write_deltalake(str(folder / "sources" / name), rows, mode="append")
+            write_deltalake(f"{folder}/sources/{name}", rows, mode="append")
 
-    def recomputed(self, folder: Path) -> dict[str, Counter[str]]:
+    def recomputed(self, folder: Path | Location) -> dict[str, Counter[str]]:
         """Each view's rows, by plain Spark from the sources' newest state; nothing of ours takes part."""
-        views = {**{n: f"SELECT * FROM delta.{ident(str(folder / 'sources' / n))}" for n in self.sources}, **self.views}
+        views = {**{n: f"SELECT * FROM {table_ref(f'{folder}/sources/{n}')}" for n in self.sources}, **self.views}
         try:
             for name, sql in views.items():
                 self.spark.sql(sql).createOrReplaceTempView(name)
@@ -110,10 +112,10 @@ class Scene:
     def points(self, action: Action) -> list[Point]:
         """The writes of an action without a fault, whose results are compared as well."""
         folder = self._copy("counted")
-        with Injector([folder / "root"], more=self.writes) as counted:
+        with Injector([f"{folder}/root"], more=self.writes) as counted:
             action(self.pipeline(folder))
         found = self.judged(folder, Try([]), followed=False)
-        shutil.rmtree(folder)
+        folder.drop()
         assert not found.troubles, f"without any fault: {found}"
         return counted.points
 
@@ -127,7 +129,7 @@ class Scene:
         found = Try(list(faults))
         followed = 0
         for fault in faults:
-            with Injector([folder / "root"], fault, more=self.writes) as injector:
+            with Injector([f"{folder}/root"], fault, more=self.writes) as injector:
                 found.said.append(said(lambda: action(self.pipeline(folder))))
             found.struck += [fault] if injector.struck is not None else []
             if not late:
@@ -138,10 +140,10 @@ class Scene:
             self.judged(folder, found, followed=False)
         self._follow(folder, len(self.follow_up), followed)
         self.judged(folder, found, followed=True)
-        shutil.rmtree(folder)
+        folder.drop()
         return found
 
-    def judged(self, folder: Path, found: Try, followed: bool) -> Try:
+    def judged(self, folder: Location, found: Try, followed: bool) -> Try:
         """Refresh until all is well, then compare."""
         errors: list[str] = []
         for _ in range(REFRESHES):
@@ -161,10 +163,10 @@ class Scene:
             found.troubles.append(f"its state can't be read: {error}")
         return found
 
-    def _copy(self, name: str) -> Path:
+    def _copy(self, name: str) -> Location:
         # A path of its own for each try: Spark keeps what it read of a table by its path.
-        target = self.folder.parent / f"{self.folder.name}_{name}"
-        shutil.copytree(self.folder, target)
+        target = Location.of(f"{self.folder}_{name}")
+        Location.of(str(self.folder)).copy(target)
         return target
 
 
@@ -199,18 +201,17 @@ def differences(pipe: Pipeline, expected: Mapping[str, Counter[str]]) -> list[st
 def leftovers(pipe: Pipeline) -> list[str]:
     """What lies under the root and belongs to no state: staged rows, scratch, traces of no generation, rows of no epoch."""
     layout, log = pipe.context.layout, pipe.context.log
-    internal = Path(layout.internal)
+    internal = layout.internal
     manifest = log.manifest()
-    found = [f"a leftover: {p.relative_to(internal)}" for k in ("staging", "scratch") for p in sorted((internal / k).rglob("*")) if p.is_file()]
-    found += [f"a leftover: {p.relative_to(internal)}" for p in sorted(internal.rglob("*.partial"))]
-    found += [f"a leftover: {p.relative_to(internal)}" for p in sorted(internal.rglob(".sorted"))]
+    files = [f.url[len(internal.url) + 1 :] for f in internal.files()]
+    found = [f"a leftover: {f}" for f in files if f.startswith(("staging/", "scratch/")) or f.endswith(PARTIAL) or "/.sorted/" in f or "lock-" in f]
     kept = {layout.output_trace(u, s.output_generation) for u, s in manifest.units.items()}
     kept |= {layout.accumulator_trace(u, s.generation) for u, s in manifest.units.items()}
     committed = {e.epoch for e in log.events() if e.status == "committed"}
-    for trace in sorted(p for p in (internal / "traces").glob("*/*") if p.is_dir()):
-        if str(trace) not in kept:
-            found.append(f"a trace that no state refers to: {trace.relative_to(internal)}")
-        elif (trace / "_delta_log").exists():
-            epochs = set(DeltaTable(str(trace)).to_pyarrow_table(columns=[EPOCH])[EPOCH].to_pylist())
-            found += [f"rows of epoch {e}, which was not committed, in {trace.relative_to(internal)}" for e in sorted(epochs - committed)]
+    for trace in (t for unit in layout.traces.list() for t in unit.list()):
+        if trace.url not in kept:
+            found.append(f"a trace that no state refers to: {trace}")
+        elif native.exists(trace.url):
+            epochs = set(native.read(native.table(trace.url), [EPOCH])[EPOCH].to_pylist())
+            found += [f"rows of epoch {e}, which was not committed, in {trace}" for e in sorted(epochs - committed)]
     return found

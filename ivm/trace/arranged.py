@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,10 +22,11 @@ from deltalake import CommitProperties, DeltaTable, WriterProperties, write_delt
 
 from ivm.errors import StateError
 from ivm.lake import native
-from ivm.lake.log import commit_file, foreign_change, read_actions
+from ivm.lake.log import actions_of, foreign_change
 from ivm.names import native_ident
 from ivm.plan.nodes import WEIGHT
 from ivm.planner.limits import EMBEDDED
+from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
 from ivm.times.lattice import Time, checked, join
 
@@ -111,10 +111,9 @@ class ArrangedTrace:
     def _opened(self) -> tuple[DeltaTable, Description]:
         delta = DeltaTable(self.path)
         for version in range(delta.version(), -1, -1):
-            file = commit_file(self.path, version)
-            if not file.exists():
+            actions = actions_of(self.path, version)
+            if actions is None:
                 break
-            actions = tuple(read_actions(file))
             left = next((a["commitInfo"][_TAG] for a in actions if _TAG in a.get("commitInfo", {})), "")
             if left:
                 found = Description.from_json(left)
@@ -178,7 +177,12 @@ class ArrangedTrace:
         return self._summed(now, f"SELECT * FROM t WHERE {_upto(now, as_of)}{_range(now, first, last)}", (*now.keys, *now.values))
 
     def matching(
-        self, as_of: Time, columns: Sequence[str], wanted: Sequence[tuple[Sequence[str], pa.Table, bool]], scratch: Path, literals: int = EMBEDDED.literal_keys
+        self,
+        as_of: Time,
+        columns: Sequence[str],
+        wanted: Sequence[tuple[Sequence[str], pa.Table, bool]],
+        scratch: Location,
+        literals: int = EMBEDDED.literal_keys,
     ) -> pa.Table:
         """The rows at a time that have any of the `wanted` keys (they and `literals` as `native.read_matching` takes them): `columns`, as often as they occur.
 

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -26,6 +24,8 @@ from ivm.lake import native
 from ivm.lake.log import tagged
 from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.storage.folder import PARTIAL
+from ivm.storage.location import Location
 
 #: Nobody travels back in a trace: its times are columns. A checkpoint every few commits, and no log before it.
 TRACE_CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
@@ -33,13 +33,17 @@ TRACE_CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDura
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths under a pipeline's root."""
+    """What lies where under a pipeline's root: tables by their URL, as both lanes take it; files and folders as locations."""
 
-    root: str
+    base: Location
 
     @property
-    def internal(self) -> str:
-        return f"{self.root}/_ivm"
+    def root(self) -> str:
+        return self.base.url
+
+    @property
+    def internal(self) -> Location:
+        return self.base / "_ivm"
 
     @property
     def epochs(self) -> str:
@@ -56,12 +60,21 @@ class Layout:
         return f"{self.internal}/archive_checks"
 
     @property
-    def checks(self) -> str:
-        return f"{self.internal}/checks"
+    def lock(self) -> Location:
+        return self.internal / "lock"
 
     @property
-    def programs(self) -> Path:
-        return Path(self.internal) / "programs"
+    def checks(self) -> Location:
+        return self.internal / "checks"
+
+    @property
+    def programs(self) -> Location:
+        return self.internal / "programs"
+
+    @property
+    def lost(self) -> Location:
+        """What a repair has put aside."""
+        return self.internal / "lost"
 
     def table(self, unit: str, public: bool) -> str:
         """The consolidated rows of a unit; a view's is an ordinary table for everyone."""
@@ -74,44 +87,40 @@ class Layout:
         return f"{self.traces}/{unit}/accumulators_{generation}"
 
     @property
-    def traces(self) -> str:
-        return f"{self.internal}/traces"
+    def traces(self) -> Location:
+        return self.internal / "traces"
 
     @property
-    def arrangements(self) -> Path:
-        return Path(self.internal) / "arrangements"
+    def arrangements(self) -> Location:
+        return self.internal / "arrangements"
 
-    def arrangement(self, relation: str, keys: Sequence[str]) -> Path:
+    def arrangement(self, relation: str, keys: Sequence[str]) -> str:
         """Readable, and another one for other keys whatever characters these have (but for their case, which Spark ignores)."""
         keys = [k.lower() for k in keys]
         readable = re.sub(r"\W", "_", "_".join(keys))[:60]
-        return self.arrangements / f"{relation}__by_{readable}_{hashlib.sha256(repr(keys).encode()).hexdigest()[:8]}"
+        return f"{self.arrangements}/{relation}__by_{readable}_{hashlib.sha256(repr(keys).encode()).hexdigest()[:8]}"
 
-    def staging(self, epoch: int, attempt: str, what: str) -> str:
+    def staging(self, epoch: int, attempt: str, what: str) -> Location:
         """Where one attempt at an epoch writes what is published, or judged, before it is. No other attempt writes there."""
-        return f"{self.internal}/staging/{epoch}_{attempt}/{what}"
+        return self.internal / "staging" / f"{epoch}_{attempt}" / what
 
-    def scratch(self, epoch: int, attempt: str) -> Path:
+    def scratch(self, epoch: int, attempt: str) -> Location:
         """Where one attempt at an epoch puts what it reads."""
-        return Path(self.internal) / "scratch" / f"{epoch}_{attempt}"
-
-    def drop(self, path: str | Path) -> None:
-        """Remove a folder or a file of ours."""
-        if Path(path).is_file():
-            Path(path).unlink(missing_ok=True)
-        else:
-            shutil.rmtree(path, ignore_errors=True)
+        return self.internal / "scratch" / f"{epoch}_{attempt}"
 
     def sweep(self, kept: Collection[str]) -> None:
-        """Remove what attempts that are over left behind: staging, scratch, half-written programs, generations of traces but those `kept`."""
+        """Remove what attempts that are over left behind: staging, scratch, half-written files, generations of traces but those `kept`."""
         for folder in self._swept():
-            if not any(path == str(folder) or path.startswith(f"{folder}/") for path in kept):
-                self.drop(folder)
+            if not any(path == folder.url or path.startswith(f"{folder}/") for path in kept):
+                folder.drop()
 
-    def _swept(self) -> Iterator[Path]:
-        internal = Path(self.internal)
-        for pattern in ("staging/*", "scratch/*", "traces/*/*", "programs/*.partial"):
-            yield from internal.glob(pattern)
+    def _swept(self) -> Iterator[Location]:
+        yield from (self.internal / "staging").list()
+        yield from (self.internal / "scratch").list()
+        for unit in self.traces.list():
+            yield from unit.list()
+        for folder in (self.programs, self.checks):
+            yield from (f for f in folder.list() if f.name.endswith(PARTIAL))
 
 
 def append_batch(path: str, batch: pa.Table, epoch: int, app: str) -> bool:

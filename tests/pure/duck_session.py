@@ -11,18 +11,19 @@ import json
 import re
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import sqlglot
 from deltalake import DeltaTable
 from pyspark.errors import SparkRuntimeException
 from sqlglot import exp
 
+from ivm.lake import native
+from ivm.parameters import location
+from ivm.storage.location import Location
 from ivm.testing.primitives import Kind, Primitive, written_at
 
 #: DuckDB's types as Spark calls them; sums are wider in DuckDB.
@@ -73,7 +74,8 @@ class DuckSession:
 
     def _loaded(self, kind: str, path: str, version: int | None) -> str:
         name = f"loaded_{next(self._names)}"
-        rows = DeltaTable(path, version=version).to_pyarrow_table() if kind == "delta" else pq.read_table(path)
+        place = Location.of(location(path, "a path"))  # Spark's spelling becomes ours
+        rows = DeltaTable(place.url, version=version).to_pyarrow_table() if kind == "delta" else native.parquet(place).to_table()
         with self.lock:
             self.connection.register(name, rows)
         return name
@@ -182,16 +184,16 @@ class Writer:
 
     def parquet(self, path: str) -> None:
         rows = self.frame.toArrow()
-        folder = Path(path)
+        folder = Location.of(location(path, "a path"))
         if folder.exists() and self.how != "overwrite":
             raise SparkRuntimeException(f"[PATH_ALREADY_EXISTS] Path {path} already exists. SQLSTATE: 42K04")
-        for old in folder.glob("*"):
-            old.unlink()
-        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.list():
+            old.drop()
+        folder.make()
         half = (rows.num_rows + 1) // 2
-        pq.write_table(rows.slice(0, half), folder / "part-00000.parquet")
-        pq.write_table(rows.slice(half), folder / "part-00001.parquet")
-        (folder / "_SUCCESS").touch()
+        for number, part in enumerate((rows.slice(0, half), rows.slice(half))):
+            native.write_parquet(part, folder / f"part-{number:05d}.parquet", half or 1)
+        (folder / "_SUCCESS").write(b"")
         if self.frame.observation is not None:
             self.frame.observation._result = {"rows": rows.num_rows}
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ivm.errors import StateError
 from ivm.plan.nodes import WEIGHT
 from ivm.refresh.arrange import Arranged, Followed, brought_up
+from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
 from ivm.times.reduce import accumulated
 from ivm.trace.arranged import ArrangedTrace
@@ -93,7 +94,7 @@ def test_what_a_trace_refuses(tmp_path):
     with pytest.raises(StateError, match="batch has no column v"):
         made.append(batch([], 1).drop_columns("v"), Frontier.of(3))
     with pytest.raises(StateError, match=r"has no column z.*It has: k, v"):
-        made.matching(1, ["k"], [(("z",), pa.table({"k0": [1]}), False)], tmp_path / "keys")
+        made.matching(1, ["k"], [(("z",), pa.table({"k0": [1]}), False)], Location.of(str(tmp_path / "keys")))
     with pytest.raises(StateError, match="outside of this batch"):
         made.append(batch([((1, "a"), 1, 1)], 1), Frontier.of(3))
     with pytest.raises(StateError, match="can't end at"):
@@ -113,7 +114,7 @@ def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
 
     def found(keys, as_of):
         wanted = [(("k",), pa.table({"k0": pa.array(keys, pa.int64())}), False)]
-        return sorted((r["k"], r["v"]) for r in made.matching(as_of, ["k", "v"], wanted, tmp_path / "keys").to_pylist())
+        return sorted((r["k"], r["v"]) for r in made.matching(as_of, ["k", "v"], wanted, Location.of(str(tmp_path / "keys"))).to_pylist())
 
     assert found([1, 2, 9], 6 - 1) == [(1, "a"), (1, "a"), (1, "b"), (2, "a"), (2, "a"), (2, "b")]
     assert found([1, 2], 7) == [(1, "a"), (1, "b"), (1, "c"), (2, "b")]
@@ -131,10 +132,10 @@ def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
 
 def test_an_arrangement_follows_only_the_history_that_it_came_from(tmp_path, monkeypatch):
     """Two commits of one number are told apart by their marks: a source's folder was put back from a copy, then written to."""
-    layout = Layout(str(tmp_path))
+    layout = Layout(Location.of(str(tmp_path)))
     context, asked = SimpleNamespace(layout=layout), Arranged("t", ("k",), ("view",))
     start = batch([((1, "a"), 5, 1)], dimensions=1).rename_columns(["k", "v", "time_0", WEIGHT])
-    ArrangedTrace.load(str(layout.arrangement("t", ["k"])), ["k"], start.to_reader(), 5, "table", "five")
+    ArrangedTrace.load(layout.arrangement("t", ["k"]), ["k"], start.to_reader(), 5, "table", "five")
     schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
     told = []
 

@@ -34,6 +34,7 @@ from ivm.refresh.records import FORMAT, Cursor, EpochPlan, Manifest, Outcome, Un
 from ivm.refresh.views import View, compile_view, in_order
 from ivm.sql.condition import parse_condition
 from ivm.sql.text import query_tree
+from ivm.storage.location import Location
 from tests.corpus import TABLES, entries
 from tests.pure.duck import DuckAnalyzer
 from tests.pure.hostile import TEXTS, Rng
@@ -196,7 +197,7 @@ def test_hostile_sql_is_refused_or_compiled(tmp_path):
         rng = Rng(seed)
         sql = rng.sql(rng.choice(corpus).sql)
         with cases.case(seed, sql):
-            compiled = compile_view(View("v", sql), RELATIONS, Analyzer, tmp_path)
+            compiled = compile_view(View("v", sql), RELATIONS, Analyzer, Location.of(str(tmp_path)))
             defects.update(r.reason for r in compiled.program.refusals if r.code == "defect")
     print(dict(defects))
     cases.judge()
@@ -268,7 +269,7 @@ def inside(shop, monkeypatch):
 
 @pytest.fixture
 def no_spark(inside, monkeypatch):
-    monkeypatch.setattr("ivm.pipeline.get_session", NoSpark)
+    monkeypatch.setattr("ivm.pipeline.get_session", lambda **_: NoSpark())
     monkeypatch.setattr("ivm.refresh.context.SparkAnalyzer", lambda spark: Analyzer())
     monkeypatch.setattr("ivm.demo.main.run_demo", lambda *a: 0)
     monkeypatch.setattr("ivm.demo.bench.run_bench", lambda *a: 0)

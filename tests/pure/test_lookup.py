@@ -7,6 +7,7 @@ import pytest
 from deltalake import write_deltalake
 
 from ivm.lake import native
+from ivm.storage.location import Location
 
 ROWS = pa.table(
     {
@@ -26,6 +27,8 @@ def test_the_rows_with_these_keys(tmp_path, literals, column, wanted):
     write_deltalake(str(tmp_path / "t"), ROWS)
     type_ = pa.string() if column == "s" else pa.int64()
     keys = pa.table({"k0": pa.array(wanted, type_)})
-    found = native.read_matching(native.table(str(tmp_path / "t")), ["n", "s", "i"], [((column,), keys, False)], tmp_path / "keys", literals=literals)
+    found = native.read_matching(
+        native.table(str(tmp_path / "t")), ["n", "s", "i"], [((column,), keys, False)], Location.of(str(tmp_path / "keys")), literals=literals
+    )
     expected = [r for r in ROWS.to_pylist() if r[column] in wanted]
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected))

@@ -14,6 +14,7 @@ from ivm.lake import native
 from ivm.lake.keys import filtered, hashable, matching
 from ivm.lake.types import beyond_arrow, stored_schema, unreadable
 from ivm.plan.nodes import WEIGHT, Filter
+from ivm.storage.location import Location
 
 NINES = Decimal("9" * 38)
 FIRST, LAST = -62135596800000000, 253402300799999999  # years 1 and 9999, in microseconds
@@ -72,7 +73,7 @@ def test_filters_compare_decimals_of_every_scale():
 def test_timestamps_that_spark_wrote_keep_their_year(tmp_path):
     times = pa.table({"t": pa.array([FIRST, LAST, None], pa.timestamp("us", "UTC"))})
     pq.write_table(times, tmp_path / "part-0.parquet", use_deprecated_int96_timestamps=True)
-    assert native.parquet(tmp_path).to_table()["t"].cast(pa.int64()).to_pylist() == [FIRST, LAST, None]
+    assert native.parquet(Location.of(str(tmp_path))).to_table()["t"].cast(pa.int64()).to_pylist() == [FIRST, LAST, None]
 
 
 def test_nothing_of_ours_promises_not_null():

@@ -9,6 +9,7 @@ import pytest
 
 from ivm.refresh import views
 from ivm.refresh.views import View, compile_view, compiler_fingerprint
+from ivm.storage.location import Location
 from tests.pure.duck import DuckAnalyzer
 from tests.pure.test_compile import RELATIONS
 
@@ -24,7 +25,7 @@ def compiled(tmp_path):
             compile_.asked += 1
             return DuckAnalyzer()
 
-        return compile_view(VIEW, dict(RELATIONS), analyzer, tmp_path / "programs")
+        return compile_view(VIEW, dict(RELATIONS), analyzer, Location.of(str(tmp_path / "programs")))
 
     compile_.asked = 0
     return compile_

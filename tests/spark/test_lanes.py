@@ -16,6 +16,7 @@ from ivm.lake import native
 from ivm.lake.keys import hashable
 from ivm.lake.types import READABLE_TYPES
 from ivm.plan.anchors import keyable
+from ivm.storage.location import Location
 from ivm.testing.types import EDGES, TypedLake
 
 pytestmark = pytest.mark.spark
@@ -74,14 +75,14 @@ def test_snapshot_slices_and_feed_are_the_same(lake, spark, tmp_path):
     rows = spark.sql(f"SELECT * FROM {ref}").toArrow()
     assert_same_rows(native.read(delta), rows, "snapshot")
     assert_same_rows(native.read(native.table(path, 1)), spark.sql(f"SELECT * FROM {ref} VERSION AS OF 1").toArrow(), "an old snapshot")
-    snapshot = inspect(Source("t", path), spark, "spark")
+    snapshot = inspect(Source("t", path), lambda: spark, "spark")
     names = rows.column_names
     feed = native.change_feed(delta, 1, delta.version(), names, 1000)
     assert_same_rows(feed, _by_spark(snapshot, 1, delta.version(), names, spark), "feed")
     for i, (name, type_) in enumerate(lake.tables["t"].items()):
         if keyable(type_):
             wanted = pa.table({"k0": rows[name].combine_chunks().unique()[:3]})
-            found = native.read_matching(delta, names, [([name], wanted, False)], tmp_path / f"slice_{i}")
+            found = native.read_matching(delta, names, [([name], wanted, False)], Location.of(str(tmp_path / f"slice_{i}")))
             spark.createDataFrame(wanted).createOrReplaceTempView("wanted_keys")
             expected = spark.sql(f"SELECT t.* FROM {ref} t LEFT SEMI JOIN wanted_keys w ON t.{name} <=> w.k0").toArrow()
             assert_same_rows(found, expected, f"slice by {name}")

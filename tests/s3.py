@@ -1,0 +1,83 @@
+"""A real S3 server of this machine: moto in a process of its own (in this one, delta-rs would wait for it while it holds the interpreter)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("moto", reason="moto is not installed; ./run setup does it")
+
+
+def settings(port: int) -> dict[str, str]:
+    """What delta-rs, obstore, Arrow, boto3 and Spark's S3A take from the environment."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+#: Headers and body go out at once, and connections are kept: else each request waits 40 ms for an acknowledgement.
+_SERVER = """
+import socketserver, sys
+from werkzeug.serving import WSGIRequestHandler
+socketserver.StreamRequestHandler.disable_nagle_algorithm = True
+WSGIRequestHandler.protocol_version = "HTTP/1.1"
+from moto.server import main
+main(sys.argv[1:])
+"""
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def served() -> Iterator[Mapping[str, str]]:
+    """A server while the block runs; its settings, which are not set yet."""
+    port = _free_port()
+    process = subprocess.Popen([sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert process.poll() is None, "moto's server ended"
+                assert time.monotonic() < deadline, "moto's server did not start"
+                time.sleep(0.05)
+        yield settings(port)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def refuse(server: str, after: float) -> None:
+    """Let moto refuse credentials that it doesn't know, after so many requests more (`inf`: never)."""
+    request = urllib.request.Request(f"{server}/moto-api/reset-auth", data=str(after).encode(), headers={"Content-Type": "text/plain"}, method="POST")
+    urllib.request.urlopen(request).close()
+
+
+def bucket() -> str:
+    """A new bucket, by the settings of the environment: `s3://NAME`."""
+    import boto3
+
+    name = f"lake-{uuid.uuid4().hex[:12]}"
+    boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]).create_bucket(Bucket=name)
+    return f"s3://{name}"
