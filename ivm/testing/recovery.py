@@ -25,6 +25,7 @@ from ivm.lake import native
 from ivm.names import table_ref
 from ivm.pipeline import Pipeline
 from ivm.plan.nodes import EPOCH
+from ivm.planner.limits import EMBEDDED, Limits
 from ivm.storage.folder import PARTIAL
 from ivm.storage.location import Location
 from ivm.testing.faults import Fault, Injector, Killed, Point
@@ -71,6 +72,7 @@ class Scene:
     lane: str = "auto"
     #: Writes of an engine in Spark's place.
     writes: Sequence[Primitive] = ()
+    limits: Limits = EMBEDDED
 
     def __post_init__(self) -> None:
         self._tries = 0
@@ -78,7 +80,7 @@ class Scene:
 
     def pipeline(self, folder: Path | Location) -> Pipeline:
         """A pipeline as a new process would declare it."""
-        pipe = Pipeline("faults", self.spark, f"{folder}/root", lane=self.lane)
+        pipe = Pipeline("faults", self.spark, f"{folder}/root", lane=self.lane, limits=self.limits)
         for name in self.sources:
             pipe.source(name, f"{folder}/sources/{name}")
         for name, sql in self.views.items():

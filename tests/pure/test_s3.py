@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ivm.errors import ConcurrentRefreshError, ConfigError
+from ivm.planner.limits import EMBEDDED
 from ivm.storage import lock as locks
 from ivm.storage.location import Location
 from ivm.testing.faults import Effect, Fault, Moment
@@ -68,10 +70,9 @@ def test_a_pipeline_from_its_first_build_to_its_repair(made):
 
 
 @pytest.mark.slow
-def test_large_results_are_committed_by_delta_rs_too(made, monkeypatch):
+def test_large_results_are_committed_by_delta_rs_too(made):
     """Spark's writers of Delta tables are not called: the session that stands for it has none."""
-    for module in ("full", "publish"):
-        monkeypatch.setattr(f"ivm.refresh.{module}.COMPARE_ROWS", 1)
+    made.limits = replace(EMBEDDED, compare_rows=1)
     assert made.pipeline(made.folder).refresh().ok
     change(made)
     assert made.pipeline(made.folder).refresh().ok
