@@ -38,10 +38,9 @@ _LEGACY = "spark.sql.legacy."
 
 def settings(spark: SparkSession) -> dict[str, str]:
     """The time zone, and each other setting that results go by where it isn't Spark's default."""
-    everything = spark.conf.getAll
-    watched = {k: v for k, v in everything.items() if k in _DEFAULTS or k.startswith(_LEGACY)}
-    changed = {k: v for k, v in watched.items() if v.lower() != _DEFAULTS.get(k, "false")}
-    return {TIME_ZONE: str(spark.conf.get(TIME_ZONE, "UTC")), **dict(sorted(changed.items()))}
+    watched = {k: v for k, v in spark.conf.getAll.items() if k in _DEFAULTS or k.startswith(_LEGACY)}
+    own = {k: v for k, v in watched.items() if v.lower() != _DEFAULTS.get(k, "false")}
+    return {TIME_ZONE: str(spark.conf.get(TIME_ZONE, "UTC")), **dict(sorted(own.items()))}
 
 
 def changed(built: dict[str, str], now: dict[str, str]) -> str:

@@ -53,7 +53,7 @@ class Verification:
     def __str__(self) -> str:
         if self.equal:
             return f"{self.view}: equal to a full recompute ({self.rows:,} rows)"
-        why = f" (of the session that built it {self.settings}: the next refresh that finds changes builds it anew)" if self.settings else ""
+        why = f" (since it was built the session's settings changed: {self.settings}; the next refresh builds it anew)" if self.settings else ""
         rows = f"{self.missing:,} rows missing, e.g. {list(self.sample_missing)}, {self.unexpected:,} unexpected, e.g. {list(self.sample_unexpected)}"
         return f"{self.view}: DIFFERS, {rows}{why}"
 

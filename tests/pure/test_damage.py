@@ -14,16 +14,13 @@ from ivm.lake.log import head_of
 from ivm.refresh.integrity import paths
 from ivm.refresh.records import to_json
 from ivm.testing.recovery import differences
-from tests.pure.duck_session import WRITES, DuckSession
-from tests.scenes import change, saved
+from tests.scenes import change
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def lake(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    return saved(DuckSession(), tmp_path, "backfill", WRITES)
+#: What the scene is made ready for.
+BEFORE = "backfill"
 
 
 @pytest.mark.parametrize("damage", [{"__ivm_count": "__ivm_count - 9"}, {"n_arg_1": "n_arg_1 + 5"}])

@@ -13,16 +13,13 @@ from deltalake import DeltaTable
 
 from ivm.testing.recovery import differences
 from ivm.trace import arranged
-from tests.pure.duck_session import WRITES, DuckSession
-from tests.scenes import change, saved
+from tests.scenes import change
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def lake(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    return saved(DuckSession(), tmp_path, "compact", WRITES)
+#: What the scene is made ready for.
+BEFORE = "compact"
 
 
 def arrangement(lake):

@@ -10,16 +10,13 @@ import shutil
 import pytest
 
 from ivm.testing.recovery import differences
-from tests.pure.duck_session import WRITES, DuckSession
-from tests.scenes import change, saved
+from tests.scenes import change
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def lake(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    return saved(DuckSession(), tmp_path, "backfill", WRITES)
+#: What the scene is made ready for.
+BEFORE = "backfill"
 
 
 @pytest.mark.parametrize("removed", ["", "epochs"])

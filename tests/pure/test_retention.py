@@ -14,7 +14,10 @@ from ivm.feed.source import Source, inspect
 from ivm.refresh.lag import lag_warnings
 from ivm.refresh.records import Cursor, Manifest, UnitState
 
-NOW = datetime.now(UTC)
+
+def after(**time: float) -> datetime:
+    """So long from now: the module may have been imported long before the tests run."""
+    return datetime.now(UTC) + timedelta(**time)
 
 
 @pytest.fixture
@@ -30,17 +33,17 @@ def look(path: Path):
 
 
 def test_who_has_read_all_is_not_warned(path):
-    assert warnings(look(path), {"a": 2}, NOW + timedelta(days=400)) == []
-    assert warnings(look(path), {}, NOW) == []
+    assert warnings(look(path), {"a": 2}, after(days=400)) == []
+    assert warnings(look(path), {}, after()) == []
 
 
 def test_files_are_kept_a_week_and_the_log_a_month(path):
     behind = {"a": 0, "b": 1, "c": 0}
-    assert warnings(look(path), behind, NOW + timedelta(days=5)) == []
-    (files,) = warnings(look(path), behind, NOW + timedelta(days=6))
+    assert warnings(look(path), behind, after(days=5)) == []
+    (files,) = warnings(look(path), behind, after(days=6))
     assert files.startswith("Source 't': a, c read up to version 0 of 2, and files of version 1 may be removed from ")
     assert "(delta.deletedFileRetentionDuration, 7 days)" in files
-    files, log = warnings(look(path), behind, NOW + timedelta(days=24))
+    files, log = warnings(look(path), behind, after(days=24))
     assert "may have been removed since" in files
     assert "log entries of version 0 may be removed from" in log
     assert "(delta.logRetentionDuration, 30 days)" in log
@@ -48,7 +51,7 @@ def test_files_are_kept_a_week_and_the_log_a_month(path):
 
 def test_a_table_may_set_its_own(path):
     DeltaTable(str(path)).alter.set_table_properties({FILES: "interval 100 days", LOG: "interval 2 hours"})
-    (log,) = warnings(look(path), {"a": 2}, NOW + timedelta(hours=1, minutes=50))
+    (log,) = warnings(look(path), {"a": 2}, after(hours=1, minutes=50))
     assert "(delta.logRetentionDuration, 2 hours)" in log
 
 
@@ -59,6 +62,6 @@ def test_readers_of_another_table_wait_for_nothing(path):
         state = UnitState("d", True, 1, 1, 0, 1, 0, 0, "", (), {"t": Cursor(0, table_id), "other": Cursor(None, epoch=1)})
         return Manifest(1, {}, {"a": state})
 
-    later = NOW + timedelta(days=6)
+    later = after(days=6)
     assert len(lag_warnings({"t": snapshot}, manifest(snapshot.table_id), later)) == 1
     assert lag_warnings({"t": snapshot}, manifest("another"), later) == []

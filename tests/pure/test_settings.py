@@ -7,14 +7,11 @@ import pytest
 from ivm.errors import StateError
 from ivm.refresh.settings import TIME_ZONE, settings
 from ivm.testing.recovery import differences
-from tests.pure.duck_session import WRITES, DuckSession
-from tests.scenes import VIEWS, change, saved
+from tests.pure.duck_session import DuckSession
+from tests.scenes import VIEWS, change
 
-
-@pytest.fixture
-def lake(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    return saved(DuckSession(), tmp_path, "backfill", WRITES)
+#: What the scene is made ready for.
+BEFORE = "backfill"
 
 
 def test_what_matters_is_told_from_what_does_not():

@@ -10,16 +10,13 @@ import pytest
 from ivm.errors import StateError
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.testing.recovery import differences
-from tests.pure.duck_session import WRITES, DuckSession
-from tests.scenes import VIEWS, change, saved
+from tests.scenes import VIEWS, change
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def lake(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    return saved(DuckSession(), tmp_path, "refresh", WRITES)
+#: What the scene is made ready for.
+BEFORE = "refresh"
 
 
 def context(lake):
