@@ -54,7 +54,9 @@ def main() -> None:
             seconds: dict[str, list[float]] = {n: [] for n in HINTS}
             for number in range(asked.rounds + 1):
                 every = max(int(200_000 * asked.scale) // changed, 1)
-                spark.sql(f"UPDATE delta.`{folder}/sources/part` SET p_container = 'c{changed}_{number}' WHERE p_partkey % {every} = 1")
+                spark.sql(
+                    f"UPDATE delta.`{folder}/sources/part` SET p_container = 'c{changed}_{number}' WHERE p_partkey % {every} = 1"
+                )
                 for name, pipe in pipes.items():
                     started = time.perf_counter()
                     pipe.refresh()
@@ -66,7 +68,9 @@ def main() -> None:
         for name, pipe in pipes.items():
             if not pipe.verify("brands"):
                 raise SystemExit(f"{name}: differs from a recompute")
-            found[name]["status"] = [{k: s[k] for k in ("rows", "since", "upto")} for s in pipe.status()["arrangements"]]
+            found[name]["status"] = [
+                {k: s[k] for k in ("rows", "since", "upto")} for s in pipe.status()["arrangements"]
+            ]
     print(report.write(f"arrangements_{asked.scale:g}", {"scale": asked.scale, "rounds": asked.rounds, "runs": found}))
 
 

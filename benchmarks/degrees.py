@@ -55,7 +55,11 @@ def in_process(nodes: int, edges: int, batch: int, rounds: int, total: bool) -> 
         started = time.perf_counter()
         step(delta)
         seconds.append(time.perf_counter() - started)
-    return {"load_s": round(load, 3), "round_s": [round(s, 4) for s in seconds], "median_s": round(statistics.median(seconds), 4)}
+    return {
+        "load_s": round(load, 3),
+        "round_s": [round(s, 4) for s in seconds],
+        "median_s": round(statistics.median(seconds), 4),
+    }
 
 
 def on_delta(nodes: int, edges: int, batch: int, rounds: int, general: bool) -> dict[str, Any]:
@@ -66,14 +70,18 @@ def on_delta(nodes: int, edges: int, batch: int, rounds: int, general: bool) -> 
     spark = get_session()
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/edges"
-        spark.sql(f"CREATE TABLE delta.`{path}` (id bigint, src bigint) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+        spark.sql(
+            f"CREATE TABLE delta.`{path}` (id bigint, src bigint) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        )
         spark.sql(f"INSERT INTO delta.`{path}` SELECT id, CAST(rand(1) * {nodes} AS bigint) FROM range({edges})")
         pipe = ivm.Pipeline("degrees", spark, Path(folder) / "root")
         pipe.source("edges", path, primary_key=["id"])
         # bit_or is no group homomorphism, so a unit with it is kept by its arranged output.
         more = ", bit_or(0) AS z" if general else ""
         pipe.view("degrees", f"SELECT src, count(*) AS degree{more} FROM edges GROUP BY src", mode="incremental")
-        pipe.view("distribution", f"SELECT degree, count(*) AS n{more} FROM degrees GROUP BY degree", mode="incremental")
+        pipe.view(
+            "distribution", f"SELECT degree, count(*) AS n{more} FROM degrees GROUP BY degree", mode="incremental"
+        )
         started = time.perf_counter()
         pipe.refresh()
         load = time.perf_counter() - started
@@ -81,14 +89,22 @@ def on_delta(nodes: int, edges: int, batch: int, rounds: int, general: bool) -> 
         for number in range(rounds + 1):
             low, high = number * batch, (number + 1) * batch
             spark.sql(f"DELETE FROM delta.`{path}` WHERE id >= {low} AND id < {high}")
-            spark.sql(f"INSERT INTO delta.`{path}` SELECT {edges} + id, CAST(rand({number + 2}) * {nodes} AS bigint) FROM range({low}, {high})")
+            spark.sql(
+                f"INSERT INTO delta.`{path}` SELECT {edges} + id, CAST(rand({number + 2}) * {nodes} AS bigint) FROM range({low}, {high})"
+            )
             started = time.perf_counter()
             result = pipe.refresh()
             if number:  # the first round warms Spark up
                 seconds.append(time.perf_counter() - started)
-            assert all(v.strategy == "incremental" for v in result.views.values()), {n: v.reason for n, v in result.views.items()}
+            assert all(v.strategy == "incremental" for v in result.views.values()), {
+                n: v.reason for n, v in result.views.items()
+            }
         assert all(pipe.verify(v) for v in ("degrees", "distribution"))
-    return {"load_s": round(load, 3), "round_s": [round(s, 3) for s in seconds], "median_s": round(statistics.median(seconds), 3)}
+    return {
+        "load_s": round(load, 3),
+        "round_s": [round(s, 3) for s in seconds],
+        "median_s": round(statistics.median(seconds), 3),
+    }
 
 
 def main() -> None:
@@ -106,7 +122,10 @@ def main() -> None:
         else:
             found[name] = on_delta(asked.nodes, asked.edges, asked.batch, asked.rounds, name == "count")
         print(f"{name:12} load {found[name]['load_s']:8.2f} s   round {found[name]['median_s']:.4f} s")
-    path = report.write(f"degrees_{asked.engine}_{asked.nodes}", {"nodes": asked.nodes, "edges": asked.edges, "batch": asked.batch, **found})
+    path = report.write(
+        f"degrees_{asked.engine}_{asked.nodes}",
+        {"nodes": asked.nodes, "edges": asked.edges, "batch": asked.batch, **found},
+    )
     print(path)
 
 

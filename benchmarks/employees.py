@@ -142,7 +142,10 @@ def process_incremental(setting: Setting, indexed: bool) -> dict[str, Any]:
 def pydbsp(setting: Setting, python: str, kind: str) -> dict[str, Any]:
     """The same batches in another interpreter, which has pydbsp."""
     listed = [
-        ([[int(i), n.decode()] for i, n in zip(e["id"], e["name"], strict=True)], [[int(i), int(s)] for i, s in zip(a["id"], a["salary"], strict=True)])
+        (
+            [[int(i), n.decode()] for i, n in zip(e["id"], e["name"], strict=True)],
+            [[int(i), int(s)] for i, s in zip(a["id"], a["salary"], strict=True)],
+        )
         for e, a in setting.batches()
     ]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -150,7 +153,11 @@ def pydbsp(setting: Setting, python: str, kind: str) -> dict[str, Any]:
         file.flush()
         done = subprocess.run([python, "-c", _PYDBSP, file.name, kind], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
-    return {"seconds": round(sum(found["seconds"]), 3), "by_batch": [round(s, 4) for s in found["seconds"]], "rows": found["rows"]}
+    return {
+        "seconds": round(sum(found["seconds"]), 3),
+        "by_batch": [round(s, 4) for s in found["seconds"]],
+        "rows": found["rows"],
+    }
 
 
 def engine(setting: Setting, hint: str, mode: str) -> dict[str, Any]:
@@ -165,11 +172,15 @@ def engine(setting: Setting, hint: str, mode: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         paths = [f"{folder}/{n}" for n in ("employees", "salaries")]
         for path, value in zip(paths, ("name string", "salary bigint"), strict=True):
-            spark.sql(f"CREATE TABLE delta.`{path}` (id bigint, {value}) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+            spark.sql(
+                f"CREATE TABLE delta.`{path}` (id bigint, {value}) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+            )
         pipe = ivm.Pipeline("employees", spark, Path(folder) / "root")
         for name, path in zip(("employees", "salaries"), paths, strict=True):
             pipe.source(name, path, primary_key=["id"])
-        pipe.view("paid", f"SELECT {hint} e.id, e.name, s.salary FROM employees e JOIN salaries s ON e.id = s.id", mode=mode)
+        pipe.view(
+            "paid", f"SELECT {hint} e.id, e.name, s.salary FROM employees e JOIN salaries s ON e.id = s.id", mode=mode
+        )
         pipe.refresh()
 
         seconds = []
@@ -189,7 +200,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--pydbsp", help="an interpreter that has pydbsp (Python 3.12 or later)")
-    parser.add_argument("--engine", action="store_true", help="also as a view over Delta tables: full, incremental, and with both tables arranged")
+    parser.add_argument(
+        "--engine",
+        action="store_true",
+        help="also as a view over Delta tables: full, incremental, and with both tables arranged",
+    )
     parser.add_argument("--first", type=int, help="only the first so many batches; seconds are of these")
     parser.add_argument("--only", action="append", help="these variants; the kept figures of the others stay")
     asked = parser.parse_args()

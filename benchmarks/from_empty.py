@@ -101,7 +101,9 @@ def refreshed(pipes: dict[str, Any], seconds: dict[str, list[float]], strategies
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="TPC-H relations as Parquet files; those of the benchmark tpch at SF1 by default")
+    parser.add_argument(
+        "--data", type=Path, help="TPC-H relations as Parquet files; those of the benchmark tpch at SF1 by default"
+    )
     parser.add_argument("--batch", type=int, default=1_000_000)
     parser.add_argument("--sample", type=int, action="append", default=[])
     parser.add_argument("--commits", type=int, default=1)
@@ -116,7 +118,9 @@ def main() -> None:
         order = Order(asked.data or generated())
         relevant = {n: t.num_rows for n, t in order.tables.items()}
         for name, table in order.tables.items():
-            write_deltalake(str(sources / name), table.slice(0, 0), configuration={"delta.enableChangeDataFeed": "true"})
+            write_deltalake(
+                str(sources / name), table.slice(0, 0), configuration={"delta.enableChangeDataFeed": "true"}
+            )
         pipes = dict(pipelines(folder, queries))
         refreshed(pipes, {n: [] for n in pipes}, {n: [] for n in pipes})
         # A query is credited with the rows of the relations that it reads.
@@ -134,14 +138,22 @@ def main() -> None:
                     for _ in range(SAMPLES + 1):
                         append(sources, order.take(size), asked.commits)
                         refreshed(pipes, kept, how)
-                    samples[size] = {n: {"batch_s": round(statistics.median(kept[n][1:]), 3), "strategy": how[n][-1]} for n in pipes}
-                    print(f"batches of {size:,}: {sum(s['batch_s'] for s in samples[size].values()):.1f} s for all queries", flush=True)
+                    samples[size] = {
+                        n: {"batch_s": round(statistics.median(kept[n][1:]), 3), "strategy": how[n][-1]} for n in pipes
+                    }
+                    print(
+                        f"batches of {size:,}: {sum(s['batch_s'] for s in samples[size].values()):.1f} s for all queries",
+                        flush=True,
+                    )
             taken = order.take(asked.batch)
             append(sources, taken, asked.commits)
             refreshed(pipes, whole, strategies)
             for name in pipes:
                 rows[name] += sum(t.num_rows for r, t in taken.items() if r in reads[name])
-            print(f"{total - order.left:,} of {total:,} rows: {sum(s[-1] for s in whole.values()):.1f} s for all queries", flush=True)
+            print(
+                f"{total - order.left:,} of {total:,} rows: {sum(s[-1] for s in whole.values()):.1f} s for all queries",
+                flush=True,
+            )
         wrong = [n for n, p in pipes.items() if not p.verify(n)]
         if wrong:
             raise SystemExit(f"different from a recompute: {', '.join(wrong)}")
@@ -156,14 +168,22 @@ def main() -> None:
             "strategies": "".join(s[0] for s in strategies[name]),
             "published": PUBLISHED[name],
             "extrapolated": {
-                str(size): {**s[name], "seconds": round(s[name]["batch_s"] * total / size), "per_s": round(mine / (s[name]["batch_s"] * total / size))}
+                str(size): {
+                    **s[name],
+                    "seconds": round(s[name]["batch_s"] * total / size),
+                    "per_s": round(mine / (s[name]["batch_s"] * total / size)),
+                }
                 for size, s in samples.items()
                 if s[name]["batch_s"] > NOTHING_S
             },
         }
         print(f"{name}  {seconds:7.2f} s  {rows[name] / seconds / 1e6:.2f} M/s  {found[name]['strategies']}")
     kind = f"_{asked.commits}_commits" if asked.commits > 1 else ""
-    print(report.write(f"from_empty_{asked.batch}{kind}", {"batch": asked.batch, "commits": asked.commits, "queries": found}))
+    print(
+        report.write(
+            f"from_empty_{asked.batch}{kind}", {"batch": asked.batch, "commits": asked.commits, "queries": found}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -45,10 +45,14 @@ def graph(random: np.random.Generator, first: int, edges: int, nodes: int) -> pa
 def forest(random: np.random.Generator, first: int, edges: int) -> pa.Table:
     """Each part belongs to a product of a smaller number divided by four: depth grows with the logarithm."""
     parts = np.arange(first, first + edges) + 1
-    return pa.table({"id": np.arange(first, first + edges), "product": parts // 4, "part": parts, "n": random.integers(1, 4, edges)})
+    return pa.table(
+        {"id": np.arange(first, first + edges), "product": parts // 4, "part": parts, "n": random.integers(1, 4, edges)}
+    )
 
 
-def changed(folder: Path, kind: str, random: np.random.Generator, live: dict[str, list[int]], nodes: int, size: int) -> None:
+def changed(
+    folder: Path, kind: str, random: np.random.Generator, live: dict[str, list[int]], nodes: int, size: int
+) -> None:
     """Insert or delete `size` rows of each table; what was there longest goes first."""
     for name in ("edges", "uses"):
         low, high = live[name]
@@ -117,7 +121,11 @@ def main() -> None:
                 raise SystemExit(f"{name} differs from a recompute after inserts and deletes")
     for name, figures in found.items():
         print(f"{name:10} {figures}")
-    print(report.write(f"graphs_{asked.edges}", {"edges": asked.edges, "nodes": nodes, "changes": asked.changes, "views": found}))
+    print(
+        report.write(
+            f"graphs_{asked.edges}", {"edges": asked.edges, "nodes": nodes, "changes": asked.changes, "views": found}
+        )
+    )
 
 
 if __name__ == "__main__":

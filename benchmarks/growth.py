@@ -29,7 +29,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=1000)
     parser.add_argument("--every", type=int, default=20, help="epochs between two looks")
-    parser.add_argument("--keep-hours", type=int, default=0, help="how long files that were replaced are kept: 0 shows what remains for good")
+    parser.add_argument(
+        "--keep-hours",
+        type=int,
+        default=0,
+        help="how long files that were replaced are kept: 0 shows what remains for good",
+    )
     asked = parser.parse_args()
     os.environ.setdefault("IVM_DRIVER_MEMORY", "4g")
     from deltalake import DeltaTable, write_deltalake
@@ -43,8 +48,12 @@ def main() -> None:
         source, root = f"{temporary}/t", Path(temporary) / "root"
         schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
         rows = pa.table({"k": [i % 50 for i in range(1000)], "v": list(range(1000))}, schema=schema)
-        write_deltalake(source, rows, configuration={"delta.enableChangeDataFeed": "true", "delta.checkpointInterval": "10"})
-        pipe = ivm.Pipeline("growth", spark, root, retention=Retention(hours=asked.keep_hours, epochs=50, compact_every=50))
+        write_deltalake(
+            source, rows, configuration={"delta.enableChangeDataFeed": "true", "delta.checkpointInterval": "10"}
+        )
+        pipe = ivm.Pipeline(
+            "growth", spark, root, retention=Retention(hours=asked.keep_hours, epochs=50, compact_every=50)
+        )
         pipe.source("t", source)
         for name, sql in VIEWS.items():
             pipe.view(name, sql)
@@ -56,7 +65,9 @@ def main() -> None:
                 DeltaTable(source).delete(f"v = {number % 991}")
             changed = pa.table({"k": [number % 50, 7], "v": [number, 2 * number]}, schema=schema)
             if number % 3 == 2:
-                merge = DeltaTable(source).merge(changed, "t.k = s.k AND t.v = s.v - 1", source_alias="s", target_alias="t")
+                merge = DeltaTable(source).merge(
+                    changed, "t.k = s.k AND t.v = s.v - 1", source_alias="s", target_alias="t"
+                )
                 merge.when_matched_update({"v": "s.v"}).when_not_matched_insert({"k": "s.k", "v": "s.v"}).execute()
             else:
                 write_deltalake(source, changed, mode="append")
@@ -68,14 +79,27 @@ def main() -> None:
             if number % asked.every == 0:
                 started = time.perf_counter()
                 pipe.refresh()
-                looks.append({"epoch": number, "no_op_s": round(time.perf_counter() - started, 4), **_left(root, seconds)})
+                looks.append(
+                    {"epoch": number, "no_op_s": round(time.perf_counter() - started, 4), **_left(root, seconds)}
+                )
                 seconds = []
                 print(looks[-1], flush=True)
         for name in VIEWS:
             if not pipe.verify(name):
                 raise SystemExit(f"{name} differs from a recompute")
         events = len(pipe.context.log.events())
-    print(report.write("growth", {"epochs": asked.epochs, "keep_hours": asked.keep_hours, "views": len(VIEWS), "events_in_log": events, "looks": looks}))
+    print(
+        report.write(
+            "growth",
+            {
+                "epochs": asked.epochs,
+                "keep_hours": asked.keep_hours,
+                "views": len(VIEWS),
+                "events_in_log": events,
+                "looks": looks,
+            },
+        )
+    )
 
 
 def _left(root: Path, seconds: list[float]) -> dict[str, Any]:

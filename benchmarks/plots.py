@@ -21,14 +21,18 @@ PLOTS = Path(__file__).parent.parent / "docs" / "plots"
 OURS, THEIRS, OTHER = "#1f6f8b", "#c9c9c9", "#e08e45"
 
 
-def bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str, log: bool = True) -> Any:
+def bars(
+    title: str, names: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str, log: bool = True
+) -> Any:
     """Grouped horizontal bars, one group a name; None leaves a bar out."""
     figure, axes = plt.subplots(figsize=(8, 1.2 + 0.22 * len(names) * (len(series) + 0.6)))
     height = 0.8 / len(series)
     for number, (what, values) in enumerate(series.items()):
         places = [i + number * height for i in range(len(names))]
         shown = [v if v is not None else 0 for v in values]
-        drawn = axes.barh(places, shown, height, label=what, color=(OURS, THEIRS, OTHER, "#7a9e7e", "#5b5b8a", "#b05c7a")[number % 6])
+        drawn = axes.barh(
+            places, shown, height, label=what, color=(OURS, THEIRS, OTHER, "#7a9e7e", "#5b5b8a", "#b05c7a")[number % 6]
+        )
         axes.bar_label(drawn, [f"{v:.3g}" if v is not None else "" for v in values], fontsize=7, padding=2)
     axes.set_yticks([i + 0.4 - height / 2 for i in range(len(names))], names, fontsize=8)
     axes.invert_yaxis()
@@ -45,7 +49,10 @@ def bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float |
 
 def tpch(found: dict[str, Any]) -> Any:
     views = found["views"]
-    series = {"refresh": [v["seconds"] for v in views.values()], "full recompute": [v["full_s"] for v in views.values()]}
+    series = {
+        "refresh": [v["seconds"] for v in views.values()],
+        "full recompute": [v["full_s"] for v in views.values()],
+    }
     return bars(f"TPC-H SF{found['scale']}, {found['fraction']:.1%} changed", list(views), series, "seconds", log=False)
 
 
@@ -63,7 +70,8 @@ def degrees(found: dict[str, Any]) -> Any:
 def employees(found: dict[str, Any]) -> Any:
     runs = found["runs"]
     return bars(
-        f"employees x salaries, {found['rows']:,} rows in batches of {found['batch']:,}" + (f", the first {found['first']}" if found.get("first") else ""),
+        f"employees x salaries, {found['rows']:,} rows in batches of {found['batch']:,}"
+        + (f", the first {found['first']}" if found.get("first") else ""),
         list(runs),
         {"measured": [r["seconds"] for r in runs.values()]},
         "seconds in all",
@@ -77,29 +85,46 @@ def streams(found: dict[str, Any]) -> Any:
         for place, size in enumerate(sizes):
             names.append(f"{name}  {int(size):,}")
             ours.append(program["seconds"][size])
-            theirs.append(found["published_seconds"][name][place] if place < len(found["published_seconds"][name]) else None)
+            theirs.append(
+                found["published_seconds"][name][place] if place < len(found["published_seconds"][name]) else None
+            )
     return bars(
-        "from empty in logical batches, in process", names, {"measured (NumPy, one core)": ours, "published (2017, one worker)": theirs}, "seconds in all"
+        "from empty in logical batches, in process",
+        names,
+        {"measured (NumPy, one core)": ours, "published (2017, one worker)": theirs},
+        "seconds in all",
     )
 
 
 def from_empty(found: dict[str, Any]) -> Any:
     queries = found["queries"]
-    series = {"measured, views over Delta": [q["per_s"] for q in queries.values()], "published peak": [q["published"][1] for q in queries.values()]}
+    series = {
+        "measured, views over Delta": [q["per_s"] for q in queries.values()],
+        "published peak": [q["published"][1] for q in queries.values()],
+    }
     physical = f", {found['commits']} commits in each" if found["commits"] > 1 else ""
     return bars(f"from empty in batches of {found['batch']:,}{physical}", list(queries), series, "updates a second")
 
 
 def graphs(found: dict[str, Any]) -> Any:
     views = found["views"]
-    series = {n: [v.get(k) for v in views.values()] for n, k in (("inserts", "insert_s"), ("recompute", "recompute_s"), ("deletes", "delete_s"))}
+    series = {
+        n: [v.get(k) for v in views.values()]
+        for n, k in (("inserts", "insert_s"), ("recompute", "recompute_s"), ("deletes", "delete_s"))
+    }
     return bars(f"recursion, {found['edges']:,} edges, {found['changes']} changed", list(views), series, "seconds")
 
 
 def arrangements(found: dict[str, Any]) -> Any:
     sizes = [s for s in found["runs"]["scanned"] if s.isdigit()]
     series = {name: [run[s] for s in sizes] for name, run in found["runs"].items()}
-    return bars(f"a slice of lineitem by part, SF{found['scale']:g}", [f"{int(s):,} parts changed" for s in sizes], series, "seconds a refresh", log=False)
+    return bars(
+        f"a slice of lineitem by part, SF{found['scale']:g}",
+        [f"{int(s):,} parts changed" for s in sizes],
+        series,
+        "seconds a refresh",
+        log=False,
+    )
 
 
 def growth(found: dict[str, Any]) -> Any:

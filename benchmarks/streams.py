@@ -57,7 +57,8 @@ def q01(operator: type) -> Program:
             c = batch["lineitem"]
             there = c["l_shipdate"] <= day("1998-09-01")
             flag, status, quantity, price, discount, tax = (
-                c[n][there] for n in ("l_returnflag", "l_linestatus", "l_quantity", "l_extendedprice", "l_discount", "l_tax")
+                c[n][there]
+                for n in ("l_returnflag", "l_linestatus", "l_quantity", "l_extendedprice", "l_discount", "l_tax")
             )
             less = price * (100 - discount)
             sums = np.stack([quantity, price, less, less * (100 + tax), discount, np.ones_like(price)], axis=1)
@@ -105,7 +106,9 @@ def q15(divisors: tuple[int, ...]) -> Program:
             revenue = c["l_extendedprice"][there] * (100 - c["l_discount"][there])
             delta = ZSet({"supplier": c["l_suppkey"][there]}, revenue)
             for level, divisor in zip(levels, divisors, strict=True):
-                delta = level.step(delta.map(lambda c, d=divisor: {"part": c["supplier"] % d, "supplier": c["supplier"]}))  # type: ignore[misc]
+                delta = level.step(
+                    delta.map(lambda c, d=divisor: {"part": c["supplier"] % d, "supplier": c["supplier"]})
+                )  # type: ignore[misc]
             return delta.map(lambda c: {"supplier": c["supplier"]})
 
         return step
@@ -166,12 +169,25 @@ PROGRAMS: dict[str, Program] = {
     "q18": q18(reuse=False),
     "q18+": q18(reuse=True),
 }
-_LINE = ("l_orderkey", "l_suppkey", "l_quantity", "l_extendedprice", "l_discount", "l_tax", "l_returnflag", "l_linestatus", "l_shipdate")
+_LINE = (
+    "l_orderkey",
+    "l_suppkey",
+    "l_quantity",
+    "l_extendedprice",
+    "l_discount",
+    "l_tax",
+    "l_returnflag",
+    "l_linestatus",
+    "l_shipdate",
+)
 READS = {
     "q01": {"lineitem": _LINE[2:]},
     "q13": {"customer": ("c_custkey",), "orders": ("o_custkey", "plain")},
     "q15": {"lineitem": ("l_suppkey", "l_extendedprice", "l_discount", "l_shipdate")},
-    "q04": {"lineitem": ("l_orderkey", "l_commitdate", "l_receiptdate"), "orders": ("o_orderkey", "o_orderdate", "o_orderpriority")},
+    "q04": {
+        "lineitem": ("l_orderkey", "l_commitdate", "l_receiptdate"),
+        "orders": ("o_orderkey", "o_orderdate", "o_orderpriority"),
+    },
     "q18": {
         "lineitem": ("l_orderkey", "l_quantity"),
         "orders": ("o_orderkey", "o_custkey", "o_orderdate", "o_totalprice"),
@@ -207,7 +223,9 @@ def run(program: Program, data: Batch, size: int) -> tuple[float, ZSet]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="TPC-H relations as Parquet files; those of the benchmark tpch at SF1 by default")
+    parser.add_argument(
+        "--data", type=Path, help="TPC-H relations as Parquet files; those of the benchmark tpch at SF1 by default"
+    )
     parser.add_argument("--batch", type=int, action="append")
     parser.add_argument("--query", action="append", choices=list(PROGRAMS))
     asked = parser.parse_args()
@@ -225,8 +243,18 @@ def main() -> None:
             if result.rows() != expected:
                 raise SystemExit(f"{name} in batches of {size:,} gives other rows than one batch of everything")
         best = min(seconds.values())
-        found[name] = {"updates": updates, "seconds": {s: round(v, 3) for s, v in seconds.items()}, "peak_per_s": round(updates / best), "rows": len(expected)}
-        print(f"{name:16} " + "  ".join(f"{int(s):>9,}: {v:7.2f} s" for s, v in seconds.items()) + f"   {updates / best / 1e6:.2f} M/s", flush=True)
+        found[name] = {
+            "updates": updates,
+            "seconds": {s: round(v, 3) for s, v in seconds.items()},
+            "peak_per_s": round(updates / best),
+            "rows": len(expected),
+        }
+        print(
+            f"{name:16} "
+            + "  ".join(f"{int(s):>9,}: {v:7.2f} s" for s, v in seconds.items())
+            + f"   {updates / best / 1e6:.2f} M/s",
+            flush=True,
+        )
     published = {n: p for n, p in PUBLISHED.items() if n in found}
     print(report.write("streams", {"batches": sizes, "published_seconds": published, "programs": found}))
 

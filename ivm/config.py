@@ -91,13 +91,28 @@ def load_folder(folder: Path) -> PipelineConfig:
         sources = tuple(_source(n, s, folder, file) for n, s in _mapping(data["sources"], file, "sources").items())
         check_references({s.name: (s.primary_key, s.foreign_keys) for s in sources})
         settings = _settings(data.get("views"), file)
-        retention = Retention(**_known(_mapping(_or_empty(data.get("retention")), file, "retention"), set(BOUNDS), file, "retention"))
+        retention = Retention(
+            **_known(_mapping(_or_empty(data.get("retention")), file, "retention"), set(BOUNDS), file, "retention")
+        )
     views = tuple(_view(path, settings.get(path.stem, {})) for path in _view_files(folder / "views"))
     strangers = sorted(set(settings) - {v.name for v in views})
     if strangers:
-        raise ConfigError(f"{file} has settings for {', '.join(strangers)}, but there is no views/{strangers[0]}.sql.", "Remove them or add the file.")
+        raise ConfigError(
+            f"{file} has settings for {', '.join(strangers)}, but there is no views/{strangers[0]}.sql.",
+            "Remove them or add the file.",
+        )
     _distinct([s.name for s in sources], [v.name for v in views], file)
-    return PipelineConfig(name, root, folder, lane, schedule, sources, views, _checks(folder / "checks.yml", {v.name for v in views}), retention)
+    return PipelineConfig(
+        name,
+        root,
+        folder,
+        lane,
+        schedule,
+        sources,
+        views,
+        _checks(folder / "checks.yml", {v.name for v in views}),
+        retention,
+    )
 
 
 # -- pipeline.yml -----------------------------------------------------------------------------------
@@ -120,7 +135,9 @@ def _source(name: str, data: Any, folder: Path, file: Path) -> SourceConfig:
     _known(data, _SOURCE_KEYS, file, where)
     if ("path" in data) == ("table" in data):
         raise ConfigError(f"{file}: source {name!r} needs either a path or a table.", "Give exactly one of the two.")
-    location = _expanded(data["path"], folder, f"{where}.path") if "path" in data else _table(data["table"], f"{where}.table")
+    location = (
+        _expanded(data["path"], folder, f"{where}.path") if "path" in data else _table(data["table"], f"{where}.table")
+    )
     primary, foreign, effective = (data.get(key) for key in ("primary_key", "foreign_keys", "effective_date"))
     return SourceConfig(
         name,
@@ -134,7 +151,10 @@ def _source(name: str, data: Any, folder: Path, file: Path) -> SourceConfig:
 def _table(value: Any, where: str) -> str:
     name = parameters.text(value, where, "Give a catalog identifier such as sales.orders.")
     if is_path(name):
-        raise ConfigError(f"{where} is {shown(name)}, which is a path.", "Write it as `path:`; a table is a catalog identifier such as sales.orders.")
+        raise ConfigError(
+            f"{where} is {shown(name)}, which is a path.",
+            "Write it as `path:`; a table is a catalog identifier such as sales.orders.",
+        )
     table_ref(name)
     return name
 
@@ -146,13 +166,17 @@ def _expanded(value: Any, folder: Path, what: str) -> str:
         found = os.environ.get(match[1], match[2])
         if found is None:
             raise ConfigError(
-                f"{what} uses ${{{match[1]}}}, which is not set in the environment.", f"Set {match[1]}, or give a default: ${{{match[1]}:-value}}."
+                f"{what} uses ${{{match[1]}}}, which is not set in the environment.",
+                f"Set {match[1]}, or give a default: ${{{match[1]}:-value}}.",
             )
         return found
 
     text = parameters.text(value, what, "Give a folder's path or a URL.")
     if "${" in _VARIABLE.sub("", text):
-        raise ConfigError(f"{what} is {shown(text)}, with a ${{...}} that is not ended or has no name.", "Write ${NAME} or ${NAME:-default}.")
+        raise ConfigError(
+            f"{what} is {shown(text)}, with a ${{...}} that is not ended or has no name.",
+            "Write ${NAME} or ${NAME:-default}.",
+        )
     expanded = parameters.location(_VARIABLE.sub(variable, text), what)
     if is_url(expanded) or Path(expanded).is_absolute():
         return expanded
@@ -170,7 +194,8 @@ def _distinct(sources: list[str], views: list[str], file: Path) -> None:
     for name in [*sources, *views]:
         if name.lower() in seen:
             raise ConfigError(
-                f"{file}: the name {name!r} is taken by {seen[name.lower()]!r}.", "Sources and views share one set of names, without regard to case."
+                f"{file}: the name {name!r} is taken by {seen[name.lower()]!r}.",
+                "Sources and views share one set of names, without regard to case.",
             )
         seen[name.lower()] = name
 
@@ -182,11 +207,15 @@ def _view_files(folder: Path) -> list[Path]:
     """The view files in order; a folder that can't be listed is an error, one that isn't there holds none."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(Path(e.path) for e in entries if e.name.lower().endswith(".sql") and not e.name.startswith("."))
+            found = sorted(
+                Path(e.path) for e in entries if e.name.lower().endswith(".sql") and not e.name.startswith(".")
+            )
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ConfigError(f"{folder} can't be listed: {os_reason(error)}.", "It is the folder of the view files.") from error
+        raise ConfigError(
+            f"{folder} can't be listed: {os_reason(error)}.", "It is the folder of the view files."
+        ) from error
     return found
 
 
@@ -224,7 +253,9 @@ def check_checks(checks: Mapping[str, Any], views: Iterable[str]) -> None:
     listed = sorted(views)
     for view, by_kind in checks.items():
         if view not in listed:
-            raise ConfigError(f"There are checks for {shown(view)}, which is no view.", f"There are: {', '.join(listed) or 'none'}.")
+            raise ConfigError(
+                f"There are checks for {shown(view)}, which is no view.", f"There are: {', '.join(listed) or 'none'}."
+            )
         for kind, rules in _known(_mapping(_or_empty(by_kind), CHECKS, view), _CHECK_KEYS, CHECKS, view).items():
             if rules is not None:
                 check_rules(view, rules, f"{view}.{kind}")
@@ -251,7 +282,9 @@ def _there(file: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise ConfigError(f"{file} can't be read: {os_reason(error)}.", "Check the path and its permissions.") from error
+        raise ConfigError(
+            f"{file} can't be read: {os_reason(error)}.", "Check the path and its permissions."
+        ) from error
     return True
 
 
@@ -262,15 +295,23 @@ def _or_empty(value: Any) -> Any:
 
 def _mapping(value: Any, file: Path | str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{file}: {where} must be a mapping of names, found {type(value).__name__}.", "See docs/pipelines.md.")
+        raise ConfigError(
+            f"{file}: {where} must be a mapping of names, found {type(value).__name__}.", "See docs/pipelines.md."
+        )
     for key in value:
         if not isinstance(key, str):
-            raise ConfigError(f"{file}: {where} has the key {shown(key)}, which YAML reads as {type(key).__name__}.", "Write it in quotes.")
+            raise ConfigError(
+                f"{file}: {where} has the key {shown(key)}, which YAML reads as {type(key).__name__}.",
+                "Write it in quotes.",
+            )
     return value
 
 
 def _known(data: dict[str, Any], allowed: set[str], file: Path | str, where: str) -> dict[str, Any]:
     unknown = sorted(k for k in data if k not in allowed)
     if unknown:
-        raise ConfigError(f"{file}: unknown key {', '.join(shown(k) for k in unknown[:5])} in {where}.", f"Allowed there: {', '.join(sorted(allowed))}.")
+        raise ConfigError(
+            f"{file}: unknown key {', '.join(shown(k) for k in unknown[:5])} in {where}.",
+            f"Allowed there: {', '.join(sorted(allowed))}.",
+        )
     return data

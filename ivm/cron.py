@@ -35,15 +35,23 @@ def check_schedule(value: object, what: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ConfigError(f"{what} must be a cron expression or null, found {shown(value)} ({type(value).__name__}).", _HINT)
+        raise ConfigError(
+            f"{what} must be a cron expression or null, found {shown(value)} ({type(value).__name__}).", _HINT
+        )
     if value in PRESETS:
         return value
     fields = value.split()
     if len(fields) not in (5, 6):
-        raise ConfigError(f"{what} is {shown(value)}, which is no cron expression: it has {len(fields)} fields, not five or six.", _HINT)
+        raise ConfigError(
+            f"{what} is {shown(value)}, which is no cron expression: it has {len(fields)} fields, not five or six.",
+            _HINT,
+        )
     for field, (name, least, most, named) in zip(fields, _FIELDS, strict=False):
         if not all(_fits(part, name, least, most, named) for part in field.split(",")):
-            raise ConfigError(f"{what} is {shown(value)}, which is no cron expression: its {name} is {shown(field)}, not {least} to {most}.", _HINT)
+            raise ConfigError(
+                f"{what} is {shown(value)}, which is no cron expression: its {name} is {shown(field)}, not {least} to {most}.",
+                _HINT,
+            )
     return value
 
 

@@ -61,9 +61,17 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"view {self.view}: {self.strategy}", ""]
         for refusal in self.refusals:
-            lines += [f"  refreshed in full because {refusal.reason} [{refusal.code}]", f"    to mend it: {refusal.mend}", ""]
+            lines += [
+                f"  refreshed in full because {refusal.reason} [{refusal.code}]",
+                f"    to mend it: {refusal.mend}",
+                "",
+            ]
         for o in self.operators:
-            lines += [f"  {o.unit}: {o.operator} ({o.algebra})", f"    rule:  {o.rule}", *(f"    reads: {r}" for r in o.reads)]
+            lines += [
+                f"  {o.unit}: {o.operator} ({o.algebra})",
+                f"    rule:  {o.rule}",
+                *(f"    reads: {r}" for r in o.reads),
+            ]
         lines += ["", *(f"  rule of choice: {r}" for r in self.rules)] if self.rules else []
         for title, sql in self.sql.items():
             lines += ["", f"-- {title}" + (f" ({self.units[title]})" if title in self.units else ""), sql]
@@ -121,12 +129,16 @@ def explain_view(context: Context, view: str) -> Explanation:
         if isinstance(strategy, FromStored):
             otherwise = _decided(context, unit, lacking=True)
             reads += ["where its stored rows are not enough:", *(f"  {r}" for r in _reads(otherwise, asked))]
-            statements |= {f"where its stored rows are not enough ({otherwise.name})": s for s in _statements(otherwise).values()}
+            statements |= {
+                f"where its stored rows are not enough ({otherwise.name})": s for s in _statements(otherwise).values()
+            }
         sql |= {f"{unit.name}, {what}" if what else unit.name: text for what, text in statements.items()}
         operators += _operators(unit, tuple(reads))
     strategy_ = "incremental" if program.incremental else "full"
     columns = tuple((c.name, c.type) for c in program.columns)
-    return Explanation(context.views[view].name, strategy_, columns, tuple(operators), program.refusals, sql, program.rules, units)
+    return Explanation(
+        context.views[view].name, strategy_, columns, tuple(operators), program.refusals, sql, program.rules, units
+    )
 
 
 def _decided(context: Context, unit: Unit, lacking: bool = False) -> Strategy:
@@ -146,10 +158,15 @@ def _reads(strategy: Strategy, asked: Sequence[Arranged]) -> list[str]:
     reads = []
     for (relation, level), matches in sorted(requests.matches.items(), key=lambda i: (i[0][1], i[0][0])):
         by = sorted(
-            {f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} of {m.provider.relation}" for m in matches}
+            {
+                f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} of {m.provider.relation}"
+                for m in matches
+            }
         )
         reads.append(f"{relation}, slice {level}: rows by {'; or by '.join(by)}")
-        found = [next((a for a in asked if a.relation == relation and set(a.keys) <= set(m.columns)), None) for m in matches]
+        found = [
+            next((a for a in asked if a.relation == relation and set(a.keys) <= set(m.columns)), None) for m in matches
+        ]
         if all(found):
             reads.append(f"  searched in {'; '.join(sorted({str(a) for a in found}))}")
     return reads + [f"{relation}: all rows" for relation in sorted(requests.whole)]
@@ -172,7 +189,9 @@ _OF_SET = "delete what lost a derivation and has none left by ever lower ranks; 
 def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
     found = []
     for branch in unit.core.branches:
-        leaves = ", ".join(f"{leaf.relation} {leaf.alias}" if leaf.relation != leaf.alias else leaf.relation for leaf in branch.linear)
+        leaves = ", ".join(
+            f"{leaf.relation} {leaf.alias}" if leaf.relation != leaf.alias else leaf.relation for leaf in branch.linear
+        )
         if len(branch.linear) > 1:
             found.append(Operator(unit.name, f"join of {leaves}", "multilinear", _PRODUCT, ()))
         elif branch.linear:
@@ -181,9 +200,19 @@ def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
             walked = any(e.scope == leaf.scope for e in branch.edges)
             how = "affected rows" if walked else "no equality to walk: all rows"
             rule = _DEPENDENT.format(leaf.relation)
-            found.append(Operator(unit.name, f"outer join or subquery of {leaf.relation} {leaf.alias}", f"not linear ({how})", rule, ()))
+            found.append(
+                Operator(
+                    unit.name,
+                    f"outer join or subquery of {leaf.relation} {leaf.alias}",
+                    f"not linear ({how})",
+                    rule,
+                    (),
+                )
+            )
     if len(unit.core.branches) > 1:
-        found.append(Operator(unit.name, f"union all of {len(unit.core.branches)} branches", "linear", "d(R + S) = dR + dS", ()))
+        found.append(
+            Operator(unit.name, f"union all of {len(unit.core.branches)} branches", "linear", "d(R + S) = dR + dS", ())
+        )
     if unit.fixpoint:
         how, rule = ("bag", _OF_BAG) if unit.fixpoint == "all" else ("set", _OF_SET)
         kept = f", only the least {unit.least}" if unit.least else ""
@@ -195,7 +224,13 @@ def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
         if unit.reduce.linear:
             rule = "new sums = old sums + sums over the delta; rows of groups that differ are replaced"
         kept = "accumulators" if unit.arranged else "accumulators, a stream: nothing downstream looks up its rows"
-        algebra = f"linear ({kept})" if unit.reduce.linear else "not linear (affected keys)" if unit.reduce.keys else "not linear (whole input)"
+        algebra = (
+            f"linear ({kept})"
+            if unit.reduce.linear
+            else "not linear (affected keys)"
+            if unit.reduce.keys
+            else "not linear (whole input)"
+        )
         found.append(Operator(unit.name, f"{name} {keys}: {calls}", algebra, rule, ()))
     last = found[-1]
     found[-1] = Operator(last.unit, last.operator, last.algebra, last.rule, reads)

@@ -42,7 +42,10 @@ def writing(folder: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"{error.filename or folder} can't be written: {os_reason(error)}.", "Choose a folder that can be written to.") from error
+        raise ConfigError(
+            f"{error.filename or folder} can't be written: {os_reason(error)}.",
+            "Choose a folder that can be written to.",
+        ) from error
 
 
 def read_text(file: Path) -> str:
@@ -56,15 +59,21 @@ def read_text(file: Path) -> str:
         with file.open("rb") as opened:
             data = opened.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{file} can't be read: {os_reason(error)}.", "Check the path and its permissions.") from error
+        raise ConfigError(
+            f"{file} can't be read: {os_reason(error)}.", "Check the path and its permissions."
+        ) from error
     except ValueError as error:
         raise ConfigError(f"{str(file)!r} is not a path: {error}.", "Name a file.") from error
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"{file} is larger than {MAX_BYTES:,} bytes.", "Split it; nothing that a person writes by hand is so large.")
+        raise ConfigError(
+            f"{file} is larger than {MAX_BYTES:,} bytes.", "Split it; nothing that a person writes by hand is so large."
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}.", "Save it as UTF-8.") from error
+        raise ConfigError(
+            f"{file} is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}.", "Save it as UTF-8."
+        ) from error
     if "\0" in text:
         raise ConfigError(f"{file} holds a NUL character, so it is no text file.", "Save it as UTF-8.")
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -82,7 +91,9 @@ def read_yaml(file: Path) -> Any:
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).splitlines()[0]
         raise ConfigError(f"{file} is not valid YAML: {problem}{where}.", "Correct that place.") from error
     except RecursionError as error:
-        raise ConfigError(f"{file} is not valid YAML: it nests too deeply.", f"At most {MAX_DEPTH} levels are read.") from error
+        raise ConfigError(
+            f"{file} is not valid YAML: it nests too deeply.", f"At most {MAX_DEPTH} levels are read."
+        ) from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -142,7 +153,9 @@ class _Loader(yaml.SafeLoader):
             parts = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
             self._sizes[id(node)] = 1 + sum(self._sizes[id(part)] for part in parts)
         if self._sizes[id(node)] > MAX_VALUES:
-            raise self._refused(f"it holds more than {MAX_VALUES:,} values, counting what aliases stand for", node.start_mark)
+            raise self._refused(
+                f"it holds more than {MAX_VALUES:,} values, counting what aliases stand for", node.start_mark
+            )
 
     @staticmethod
     def _refused(problem: str, mark: Any) -> yaml.MarkedYAMLError:

@@ -23,7 +23,10 @@ _SDK = "2.35.4"
 S3_PACKAGES = (
     "org.apache.hadoop:hadoop-aws:3.5.0",
     "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
-    *(f"software.amazon.awssdk:{module}:{_SDK}" for module in ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")),
+    *(
+        f"software.amazon.awssdk:{module}:{_SDK}"
+        for module in ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+    ),
 )
 _S3_LEFT_OUT = "software.amazon.awssdk:bundle"
 #: Of what the resolver brings the rest is part of pyspark already.

@@ -58,7 +58,9 @@ def columns(value: Any, what: str) -> tuple[str, ...]:
     """
     hint = "Give a column's name or a list of names."
     if not isinstance(value, str | list | tuple):
-        raise ConfigError(f"{what} must be a column or a list of columns, found {shown(value)} ({type(value).__name__}).", hint)
+        raise ConfigError(
+            f"{what} must be a column or a list of columns, found {shown(value)} ({type(value).__name__}).", hint
+        )
     found = tuple(text(c, f"{what}: a column", hint) for c in ([value] if isinstance(value, str) else value))
     twice = {c for c in found if [f.lower() for f in found].count(c.lower()) > 1}
     if twice:
@@ -73,14 +75,19 @@ def references(value: Any, what: str) -> tuple[tuple[tuple[str, ...], str], ...]
     ((('a', 'b'), 'orders'),)
     """
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{what} must be a mapping of columns to sources, found {shown(value)}.", 'Write {column: source} or {"a, b": source}.')
+        raise ConfigError(
+            f"{what} must be a mapping of columns to sources, found {shown(value)}.",
+            'Write {column: source} or {"a, b": source}.',
+        )
     found: dict[tuple[str, ...], str] = {}
     for keys, to in value.items():
         names = columns([c.strip() for c in keys.split(",")] if isinstance(keys, str) else keys, what)
         if not names:
             raise ConfigError(f"{what} has an entry without a column.", 'Write {column: source} or {"a, b": source}.')
         if names in found:
-            raise ConfigError(f"{what} names {', '.join(names)} twice.", "A column (or a list of them) refers to one source.")
+            raise ConfigError(
+                f"{what} names {', '.join(names)} twice.", "A column (or a list of them) refers to one source."
+            )
         found[names] = text(to, f"{what}: the source that {', '.join(names)} refers to").lower()
     return tuple(found.items())
 
@@ -92,7 +99,8 @@ def check_references(keys: Mapping[str, tuple[tuple[str, ...], tuple[tuple[tuple
         for names, to in foreign:
             if to not in primary:
                 raise ConfigError(
-                    f"Source {name!r} has a foreign key to {to!r}, which is no source of this pipeline.", f"There are: {', '.join(sorted(keys))}."
+                    f"Source {name!r} has a foreign key to {to!r}, which is no source of this pipeline.",
+                    f"There are: {', '.join(sorted(keys))}.",
                 )
             if primary[to] and len(primary[to]) != len(names):
                 raise ConfigError(
@@ -105,7 +113,9 @@ def number(value: Any, what: str, least: int = 0, most: int = MAX_NUMBER) -> int
     """A whole number. Raises ConfigError for another type (also True and False) and for one that is out of range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         to = "on" if most == MAX_NUMBER else f"to {most}"
-        raise ConfigError(f"{what} must be a whole number from {least} {to}, found {shown(value)}.", "Give such a number.")
+        raise ConfigError(
+            f"{what} must be a whole number from {least} {to}, found {shown(value)}.", "Give such a number."
+        )
     return value
 
 
@@ -150,14 +160,17 @@ def location(value: Any, what: str) -> str:
     if found.lower().startswith("file:"):
         rest = found[5:]
         if rest.startswith("//") and not rest.startswith("///"):
-            raise ConfigError(f"{what} is {shown(found)}, a folder of another host.", "Write file:///folder or only the folder.")
+            raise ConfigError(
+                f"{what} is {shown(found)}, a folder of another host.", "Write file:///folder or only the folder."
+            )
         found = text("/" + rest.lstrip("/") if rest.startswith("/") else rest, what, hint)
     if name := scheme(found):
         found = _ALIASES.get(name, name) + found[len(name) :].rstrip("/")
     parts = [len(p.encode()) for p in found.split("/")]
     if sum(parts) + len(parts) > MAX_PATH_BYTES or max(parts) > MAX_PART_BYTES:
         raise ConfigError(
-            f"{what} is too long: {shown(found)}.", f"A path has at most {MAX_PATH_BYTES:,} bytes and each of its parts at most {MAX_PART_BYTES}."
+            f"{what} is too long: {shown(found)}.",
+            f"A path has at most {MAX_PATH_BYTES:,} bytes and each of its parts at most {MAX_PART_BYTES}.",
         )
     return found
 

@@ -69,29 +69,59 @@ class Pipeline:
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
-            raise ConfigError(f"Pipeline {name!r} has no root.", "Pass root=, the folder or URL under which state and outputs shall live.")
+            raise ConfigError(
+                f"Pipeline {name!r} has no root.",
+                "Pass root=, the folder or URL under which state and outputs shall live.",
+            )
         if lane not in LANES:
             raise ConfigError(f"There is no lane {shown(lane)}.", f"Choose one of: {', '.join(LANES)}.")
         if checks is not None and not isinstance(checks, Mapping):
-            raise ConfigError(f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md.")
+            raise ConfigError(
+                f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md."
+            )
         if retention is not None and not isinstance(retention, Retention):
-            raise ConfigError(f"retention must be an ivm.housekeeping.Retention, found {shown(retention)}.", "Write Retention(hours=...).")
+            raise ConfigError(
+                f"retention must be an ivm.housekeeping.Retention, found {shown(retention)}.",
+                "Write Retention(hours=...).",
+            )
         if not isinstance(limits, Limits):
-            raise ConfigError(f"limits must be an ivm.planner.limits.Limits, found {shown(limits)}.", "Pass EMBEDDED, CLUSTER or one of your own.")
+            raise ConfigError(
+                f"limits must be an ivm.planner.limits.Limits, found {shown(limits)}.",
+                "Pass EMBEDDED, CLUSTER or one of your own.",
+            )
         self.name = name
         self._spark = spark
         layout = Layout(Location.of(parameters.location(root, "root")))
         layout.base.check()
         log, has_session = EpochLog(layout.epochs, name), lambda: self._spark is not None
-        self.context = Context(name, layout, log, lambda: self.spark, has_session, lane, retention or Retention(), limits, checks=dict(checks or {}))
+        self.context = Context(
+            name,
+            layout,
+            log,
+            lambda: self.spark,
+            has_session,
+            lane,
+            retention or Retention(),
+            limits,
+            checks=dict(checks or {}),
+        )
 
     @classmethod
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:
         """A pipeline from its folder (pipeline.yml, views/*.sql, checks.yml). Raises ConfigError, naming file and key."""
         config = load_folder(Path(parameters.location(folder, "the pipeline's folder")))
-        pipe = cls(config.name, spark, config.root if root is None else root, lane=config.lane, checks=config.checks, retention=config.retention)
+        pipe = cls(
+            config.name,
+            spark,
+            config.root if root is None else root,
+            lane=config.lane,
+            checks=config.checks,
+            retention=config.retention,
+        )
         for source in config.sources:
-            pipe.source(source.name, source.location, source.primary_key, dict(source.foreign_keys), source.effective_date)
+            pipe.source(
+                source.name, source.location, source.primary_key, dict(source.foreign_keys), source.effective_date
+            )
         for view in config.views:
             pipe.view(view.name, view.sql, view.mode, file=view.file)
         return pipe
@@ -104,7 +134,9 @@ class Pipeline:
 
     def _schemes(self) -> set[str]:
         """Of the stores that the root and the sources lie in."""
-        return {parameters.scheme(url) for url in (self.root, *(s.location for s in self.context.sources.values()))} - {""}
+        return {parameters.scheme(url) for url in (self.root, *(s.location for s in self.context.sources.values()))} - {
+            ""
+        }
 
     @property
     def root(self) -> str:
@@ -133,7 +165,9 @@ class Pipeline:
             parameters.location(location, f"{what} the location"),
             parameters.columns(primary_key, f"{what} primary_key"),
             parameters.references({} if foreign_keys is None else foreign_keys, f"{what} foreign_keys"),
-            parameters.text(effective_date, f"{what} effective_date", "Name one column.") if effective_date != "" else "",
+            parameters.text(effective_date, f"{what} effective_date", "Name one column.")
+            if effective_date != ""
+            else "",
         )
         self._apart(source.location, *(v.name for v in self.context.views.values()))
         inspect(source, lambda: self.spark, self.context.lane)
@@ -155,7 +189,9 @@ class Pipeline:
         check_name(name, "view")
         self._free(name)
         if not isinstance(sql, str) or not sql.strip():
-            raise ConfigError(f"View {name!r} has no SQL.", "Pass a SELECT, or decorate a function of collections with @pipe.view.")
+            raise ConfigError(
+                f"View {name!r} has no SQL.", "Pass a SELECT, or decorate a function of collections with @pipe.view."
+            )
         if mode not in MODES:
             raise ConfigError(f"View {name!r} has the mode {shown(mode)}.", f"Choose one of: {', '.join(MODES)}.")
         if name.lower() == "_ivm":
@@ -174,16 +210,22 @@ class Pipeline:
 
     def _query_of(self, function: Operators) -> str:
         """The SQL that a function of collections builds."""
-        result = function(*(Collection.relation(n, self.context.columns(n)) for n in inspect_signature(function).parameters))
+        result = function(
+            *(Collection.relation(n, self.context.columns(n)) for n in inspect_signature(function).parameters)
+        )
         if not isinstance(result, Collection):
             raise ViewError(
-                f"{function.__name__} returns {type(result).__name__}, not a collection.", "Return what the last operator gives; count() an explode."
+                f"{function.__name__} returns {type(result).__name__}, not a collection.",
+                "Return what the last operator gives; count() an explode.",
             )
         return result.sql if not result.sql.startswith("`") else f"SELECT * FROM {result.sql}"
 
     def _free(self, name: str) -> None:
         if name.lower() in self.context.views or name.lower() in self.context.sources:
-            raise ConfigError(f"The name {name!r} is taken in pipeline {self.name!r}.", "Sources and views share one set of names, without regard to case.")
+            raise ConfigError(
+                f"The name {name!r} is taken in pipeline {self.name!r}.",
+                "Sources and views share one set of names, without regard to case.",
+            )
 
     def _apart(self, location: str, *views: str) -> None:
         """Raises ConfigError where a source lies where state or a view's table lies: a refresh would write into its own source."""
@@ -192,10 +234,16 @@ class Pipeline:
             return
         root = self.context.layout.base
         if source.holds(root):
-            raise ConfigError(f"The root {self.root} lies in the table {location}, which is a source.", "Give state and outputs a folder of their own.")
+            raise ConfigError(
+                f"The root {self.root} lies in the table {location}, which is a source.",
+                "Give state and outputs a folder of their own.",
+            )
         for table in ("_ivm", *(v.lower() for v in views)):
             if (root / table).holds(source):
-                raise ConfigError(f"The source at {location} lies where {self.root}/{table} is written.", "Move one of the two, or rename the view.")
+                raise ConfigError(
+                    f"The source at {location} lies where {self.root}/{table} is written.",
+                    "Move one of the two, or rename the view.",
+                )
 
     def _compile(self, view: str = "") -> None:
         """Compile all views. Raises ViewError where `view` can't be."""
@@ -207,7 +255,8 @@ class Pipeline:
         """The view's name as it is kept (lower case). Raises ConfigError for an unknown one."""
         if not isinstance(view, str) or view.lower() not in self.context.views:
             raise ConfigError(
-                f"Pipeline {self.name!r} has no view {shown(view)}.", f"There are: {', '.join(sorted(v.name for v in self.context.views.values())) or 'none'}."
+                f"Pipeline {self.name!r} has no view {shown(view)}.",
+                f"There are: {', '.join(sorted(v.name for v in self.context.views.values())) or 'none'}.",
             )
         return view.lower()
 
@@ -229,7 +278,9 @@ class Pipeline:
         """
         return self._run(self._known(views), frozenset(), progress)
 
-    def backfill(self, view: str, where: str | None = None, progress: Progress | None = None, day: str | date | None = None) -> Report:
+    def backfill(
+        self, view: str, where: str | None = None, progress: Progress | None = None, day: str | date | None = None
+    ) -> Report:
         """Rebuild a view from its sources; with `where` (over the view's columns) only that slice may change.
 
         With `day`, take in what has come for a past day as a new revision, and compare what is kept of that day with the sources:
@@ -270,7 +321,9 @@ class Pipeline:
         with self.context.exclusive():
             return discard(self.context, name)
 
-    def repair(self, views: Iterable[str] | None = None, dry_run: bool = False, progress: Progress | None = None) -> Repair:
+    def repair(
+        self, views: Iterable[str] | None = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> Repair:
         """Say what is wrong with the pipeline's state, and mend it: all that is found, or the views named, which are built anew.
 
         With `dry_run` nothing is done. Published tables are replaced by their successors in one commit each, never emptied.
@@ -322,12 +375,16 @@ class Pipeline:
                     break
                 note = plan.note or note
                 done = view_reports(self.context, plan, run.outcomes, [*plan.tasks, *plan.broken])
-                reports.update({n: r for n, r in done.items() if n not in reports or r.strategy != "unchanged" or r.error})
+                reports.update(
+                    {n: r for n, r in done.items() if n not in reports or r.strategy != "unchanged" or r.error}
+                )
                 if plan.epoch != resumed:
                     break
             names = views if views is not None else list(self.context.views)
             rest = view_reports(self.context, None, {}, names)
-            return Report(self.context.log.manifest().epoch, rest | reports, round(time.perf_counter() - started, 3), note)
+            return Report(
+                self.context.log.manifest().epoch, rest | reports, round(time.perf_counter() - started, 3), note
+            )
 
     def compact(self, keep_epochs: int = 10) -> list[Compaction]:
         """Advance traces to the newest epoch that readers may still need, and rewrite small files."""
@@ -338,7 +395,9 @@ class Pipeline:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def read(self, view: str, epoch: int | None = None, as_of: str | date | None = None, revision: int | None = None) -> DataFrame:
+    def read(
+        self, view: str, epoch: int | None = None, as_of: str | date | None = None, revision: int | None = None
+    ) -> DataFrame:
         """The view's rows as of the last committed epoch, or of an earlier one: exactly the view's columns.
 
         With `as_of`, a day: what the view held on that day, as it was known at epoch `revision` (the last one by default).

@@ -95,7 +95,12 @@ def get_session(remote: str | None = None, schemes: Collection[str] = ()) -> Spa
     builder = SparkSession.builder.master(master).appName("ivm")
     on_s3 = "s3" in schemes
     jars = [*delta_jars(), *(s3_jars() if on_s3 else [])]
-    for key, value in {**DELTA_CONF, **LOCAL_CONF, **(s3_conf() if on_s3 else {}), "spark.jars": ",".join(jars)}.items():
+    for key, value in {
+        **DELTA_CONF,
+        **LOCAL_CONF,
+        **(s3_conf() if on_s3 else {}),
+        "spark.jars": ",".join(jars),
+    }.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -147,7 +152,9 @@ def error_text(error: Exception) -> str:
     >>> error_text(Exception("[X] Column `a` cannot be resolved. SQLSTATE: 42703; line 3 pos 7;\\n'Project"))
     '[X] Column `a` cannot be resolved. SQLSTATE: 42703 (line 3)'
     """
-    text = re.sub(r"\s*(?:\x1b\[[0-9;]*m)?↳(?:\x1b\[[0-9;]*m)?\s*", ": ", str(error).strip())  # delta-rs draws its causes as a tree
+    text = re.sub(
+        r"\s*(?:\x1b\[[0-9;]*m)?↳(?:\x1b\[[0-9;]*m)?\s*", ": ", str(error).strip()
+    )  # delta-rs draws its causes as a tree
     line = re.search(r"\(?\bline (\d+),? pos \d+\)?", text)
     for mark in ("\n\nJVM stacktrace", "\n\tat ", "\n\n== SQL", "\n== SQL", "\n\n'", "; line ", "\n'", ";\n"):
         text = text.split(mark)[0]
@@ -190,7 +197,9 @@ class SparkAnalyzer:
         try:
             return self.spark.sql(sql).schema
         except PySparkException as error:
-            raise ViewError(f"Spark refuses this SQL: {error_text(error)}", "Correct it there; a view is one SELECT in Spark SQL.") from error
+            raise ViewError(
+                f"Spark refuses this SQL: {error_text(error)}", "Correct it there; a view is one SELECT in Spark SQL."
+            ) from error
         except Exception as error:  # a defect inside Spark arrives as whatever its client makes of it
             raise ViewError(f"Spark fails on this SQL: {error_text(error)}", "Write it in a plainer form.") from error
 
@@ -212,7 +221,9 @@ class SparkAnalyzer:
     def chance(self, sql: str) -> str | None:
         # Spark asks for determinism in a join's condition, and of a subquery there it asks all the way down.
         try:
-            self.schema(f"SELECT 1 AS one FROM (SELECT 1 AS one) AS a JOIN (SELECT 1 AS one) AS b ON EXISTS (\n{sql}\n)")
+            self.schema(
+                f"SELECT 1 AS one FROM (SELECT 1 AS one) AS a JOIN (SELECT 1 AS one) AS b ON EXISTS (\n{sql}\n)"
+            )
         except ViewError as error:
             if "NON_DETERMINISTIC" in error.message or "NONDETERMINISTIC" in error.message:
                 return "an expression that Spark calls non-deterministic"
@@ -232,7 +243,11 @@ class SparkAnalyzer:
         finally:
             self.spark.conf.unset(_PLAN_FIELDS) if before is None else self.spark.conf.set(_PLAN_FIELDS, before)
         plan = plans.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
-        return re.search(rf"cast\({re.escape(text)} as (date|time)|(date|timestamp\w*)\({re.escape(text)}[,)]", plan) is not None or not plan
+        return (
+            re.search(rf"cast\({re.escape(text)} as (date|time)|(date|timestamp\w*)\({re.escape(text)}[,)]", plan)
+            is not None
+            or not plan
+        )
 
     def _own(self) -> dict[str, str]:
         """The user's own functions: the last part of each name, in lower case, to the whole name."""
@@ -251,7 +266,11 @@ class SparkAnalyzer:
     def _function(self, name: str, whole: str) -> Function:
         told = "\n".join(str(r[0]) for r in self.spark.sql(f"DESCRIBE FUNCTION EXTENDED {whole}").collect())
         head, _, body = told.partition("\nBody:")
-        kept = re.findall(r"(?m)^(?:Input|Returns):.*$|^.*spark\.sql\.(?:ansi\.enabled|session\.timeZone)=.*$", head) if body else []
+        kept = (
+            re.findall(r"(?m)^(?:Input|Returns):.*$|^.*spark\.sql\.(?:ansi\.enabled|session\.timeZone)=.*$", head)
+            if body
+            else []
+        )
         return Function(name, " ".join(" ".join(kept).split()), body.strip())
 
     def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
@@ -276,7 +295,9 @@ class SparkAnalyzer:
                 return error.message
             try:
                 # SQL functions can't be sort keys; in a filter Spark refuses aggregates and generators as well.
-                self.schema(f"SELECT 1 AS one FROM {from_sql} WHERE {' OR '.join(f'({e}) IS NULL' for e in expressions)}")
+                self.schema(
+                    f"SELECT 1 AS one FROM {from_sql} WHERE {' OR '.join(f'({e}) IS NULL' for e in expressions)}"
+                )
             except ViewError as other:
                 return other.message
         return None

@@ -18,7 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 Mutant = tuple[str, str, str, str]
-DELTA_TESTS = ("tests/pure/test_algebra.py", "tests/pure/test_generated.py", "tests/pure/test_compile.py", "tests/pure/test_keys.py")
+DELTA_TESTS = (
+    "tests/pure/test_algebra.py",
+    "tests/pure/test_generated.py",
+    "tests/pure/test_compile.py",
+    "tests/pure/test_keys.py",
+)
 PROTOCOL_TESTS = (
     "tests/pure/test_damage.py",
     "tests/spark/test_protocol.py",
@@ -95,9 +100,18 @@ def survives(mutant: Mutant, tests: tuple[str, ...]) -> bool:
         source = (copy / file).read_text()
         assert source.count(text) >= 1, f"{file} has no {text!r} any more"
         (copy / file).write_text(source.replace(text, replacement, 1))
-        environment = {**os.environ, "PYTHONPATH": folder, "IVM_NIGHTLY": "", "IVM_JARS": os.environ.get("IVM_JARS", str(ROOT / ".jars"))}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": folder,
+            "IVM_NIGHTLY": "",
+            "IVM_JARS": os.environ.get("IVM_JARS", str(ROOT / ".jars")),
+        }
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests], cwd=folder, env=environment, capture_output=True, check=False
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            check=False,
         )
         return done.returncode == 0
 

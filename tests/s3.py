@@ -51,7 +51,11 @@ def _free_port() -> int:
 def served() -> Iterator[Mapping[str, str]]:
     """A server while the block runs; its settings, which are not set yet."""
     port = _free_port()
-    process = subprocess.Popen([sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         deadline = time.monotonic() + 60
         while True:
@@ -70,7 +74,9 @@ def served() -> Iterator[Mapping[str, str]]:
 
 def refuse(server: str, after: float) -> None:
     """Let moto refuse credentials that it doesn't know, after so many requests more (`inf`: never)."""
-    request = urllib.request.Request(f"{server}/moto-api/reset-auth", data=str(after).encode(), headers={"Content-Type": "text/plain"}, method="POST")
+    request = urllib.request.Request(
+        f"{server}/moto-api/reset-auth", data=str(after).encode(), headers={"Content-Type": "text/plain"}, method="POST"
+    )
     urllib.request.urlopen(request).close()
 
 

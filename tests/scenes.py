@@ -37,7 +37,12 @@ ORDERS = pa.schema([("id", pa.int64()), ("cust", pa.int32()), ("amount", pa.int3
 CUSTOMERS = pa.schema([("cust", pa.int32()), ("name", pa.string()), ("region", pa.string())])
 FOLLOW_UP = (
     ("orders", pa.Table.from_pylist([{"id": 90, "cust": 1, "amount": 9}, {"id": 91, "cust": 7, "amount": 4}], ORDERS)),
-    ("customers", pa.Table.from_pylist([{"cust": 9, "name": "iota", "region": "south"}, {"cust": 1, "name": "alias", "region": None}], CUSTOMERS)),
+    (
+        "customers",
+        pa.Table.from_pylist(
+            [{"cust": 9, "name": "iota", "region": "south"}, {"cust": 1, "name": "alias", "region": None}], CUSTOMERS
+        ),
+    ),
     ("orders", pa.Table.from_pylist([{"id": 92, "cust": 9, "amount": 3}, {"id": 90, "cust": 1, "amount": 9}], ORDERS)),
 )
 
@@ -68,7 +73,11 @@ def change(made: Scene) -> None:
     """A mixture of changes in both sources; each view changes. No UPDATE of delta-rs: its feed may be incomplete, which is answered by a full refresh."""
     DeltaTable(path(made, "orders")).delete("id = 5 OR cust = 2")
     rows = [(7, 1, 7), (8, 4, 3), (8, 4, 3), (3, 2, 4), (4, 2, 4)]
-    write_deltalake(path(made, "orders"), pa.Table.from_pylist([dict(zip(ORDERS.names, r, strict=True)) for r in rows], ORDERS), mode="append")
+    write_deltalake(
+        path(made, "orders"),
+        pa.Table.from_pylist([dict(zip(ORDERS.names, r, strict=True)) for r in rows], ORDERS),
+        mode="append",
+    )
     DeltaTable(path(made, "customers")).delete("cust = 2")
     west = pa.Table.from_pylist([{"cust": 2, "name": "beta!", "region": "west"}], CUSTOMERS)
     write_deltalake(path(made, "customers"), west, mode="append")
@@ -108,7 +117,13 @@ def faults(points: Sequence[Point], stride: int = 1, every: bool = NIGHTLY) -> l
     chosen = []
     for number, point in enumerate(points):
         of_point = [Fault(effect, moment, point, trouble) for effect, moment, trouble in ways(point)]
-        chosen += of_point if every else [of_point[(7 * number + SEED) % len(of_point)]] if (number + SEED) % stride == 0 else []
+        chosen += (
+            of_point
+            if every
+            else [of_point[(7 * number + SEED) % len(of_point)]]
+            if (number + SEED) % stride == 0
+            else []
+        )
     return chosen
 
 
@@ -128,8 +143,12 @@ def tries(lake: Scene, act: Callable[[Any], Any], wanted: Sequence[Fault], at_on
 def judged(action: str, points: Sequence[Point], wanted: Sequence[Fault], tried: Sequence[Try]) -> None:
     """Raises AssertionError with every try that was not survived."""
     struck = sum(len(t.struck) for t in tried)
-    print(f"{action}: {len(points)} points, {len(wanted)} faults, {struck} struck in {len(tried)} tries, {sum(t.refreshes for t in tried)} refreshes")
+    print(
+        f"{action}: {len(points)} points, {len(wanted)} faults, {struck} struck in {len(tried)} tries, {sum(t.refreshes for t in tried)} refreshes"
+    )
     wrong = [str(t) for t in tried if t.troubles]
     assert not wrong, "\n".join([f"{len(wrong)} of {len(tried)}:", *wrong])
     assert struck >= 0.9 * len(wanted)
-    assert action != "refresh" or not any("staging" in p.path for p in points), "a full refresh was tried in place of an incremental one"
+    assert action != "refresh" or not any("staging" in p.path for p in points), (
+        "a full refresh was tried in place of an incremental one"
+    )

@@ -40,7 +40,13 @@ class Failure:
 #: What click calls a mistake in the arguments; typer brings a click of its own.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-_EXTRAS = {"pyspark": "spark", "delta": "spark", "airflow": "airflow", "great_expectations": "quality", "tpchgen_cli": "demo"}
+_EXTRAS = {
+    "pyspark": "spark",
+    "delta": "spark",
+    "airflow": "airflow",
+    "great_expectations": "quality",
+    "tpchgen_cli": "demo",
+}
 _LIBRARIES = {"pyspark": "Spark", "py4j": "Spark", "grpc": "Spark", "deltalake": "delta-rs", "_internal": "delta-rs", "pyarrow": "Arrow", "great_expectations": "Great Expectations"}  # fmt: skip
 _OS_HINTS = {
     errno.EACCES: "Check the permissions.",
@@ -69,12 +75,20 @@ def failure(error: BaseException) -> Failure:
     library = _LIBRARIES.get(type(error).__module__.split(".")[0])
     match error:
         case IvmError():
-            return Failure(kind, str(error), ExitCode.BUSY if isinstance(error, ConcurrentRefreshError) else ExitCode.FAILED)
+            return Failure(
+                kind, str(error), ExitCode.BUSY if isinstance(error, ConcurrentRefreshError) else ExitCode.FAILED
+            )
         case KeyboardInterrupt() | typer.Abort():
-            return Failure("Interrupted", "interrupted. Run the command again: a refresh goes on where it was.", ExitCode.INTERRUPTED)
+            return Failure(
+                "Interrupted",
+                "interrupted. Run the command again: a refresh goes on where it was.",
+                ExitCode.INTERRUPTED,
+            )
         case ModuleNotFoundError() if str(error.name).split(".")[0] in _EXTRAS:
             extra = _EXTRAS[str(error.name).split(".")[0]]
-            return Failure("MissingPackage", f"{error.name} is not installed. Install it with: pip install 'ivm[{extra}]'")
+            return Failure(
+                "MissingPackage", f"{error.name} is not installed. Install it with: pip install 'ivm[{extra}]'"
+            )
         case MemoryError():
             return Failure(kind, "the memory is used up. Give the process more, or refresh fewer views at once.")
         case RecursionError():
@@ -91,7 +105,9 @@ def failure(error: BaseException) -> Failure:
             return Failure(kind, f"{library} says: {_first_line(error)}.")
         case OSError():
             where = f": {error.filename}" if error.filename else ""
-            return Failure(kind, f"{os_reason(error)}{where}. {_OS_HINTS.get(error.errno or 0, 'Check the path and the disk.')}")
+            return Failure(
+                kind, f"{os_reason(error)}{where}. {_OS_HINTS.get(error.errno or 0, 'Check the path and the disk.')}"
+            )
         case ValueError() if "null byte" in str(error) or "null character" in str(error):
             return Failure(kind, "a path or name holds a NUL character. Leave it out.")
     return Failure(

@@ -152,7 +152,14 @@ def _progress(as_json: bool) -> Iterator[Any]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=_err, transient=True) as bar:
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=_err,
+        transient=True,
+    ) as bar:
         tasks: dict[str, Any] = {}
 
         def report(what: str, done: int, total: int) -> None:
@@ -184,7 +191,13 @@ def init(folder: Annotated[Path, typer.Argument(help="A new folder.")], as_json:
     from ivm.cli.template import write_template
 
     files = write_template(folder)
-    _print({"files": files}, as_json, lambda: _out.print("\n".join(["made:", *(f"  {f}" for f in files), f"next: edit them, then `ivm plan -p {folder}`"])))
+    _print(
+        {"files": files},
+        as_json,
+        lambda: _out.print(
+            "\n".join(["made:", *(f"  {f}" for f in files), f"next: edit them, then `ivm plan -p {folder}`"])
+        ),
+    )
 
 
 @app.command()
@@ -197,7 +210,11 @@ def plan(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) 
         if epoch is None:
             _out.print("nothing changed: a refresh would do nothing")
             return
-        _table(f"epoch {epoch.epoch} would do", ["view", "strategy", "reason"], [[n, t.strategy, t.reason] for n, t in epoch.tasks.items()])
+        _table(
+            f"epoch {epoch.epoch} would do",
+            ["view", "strategy", "reason"],
+            [[n, t.strategy, t.reason] for n, t in epoch.tasks.items()],
+        )
         _warn(epoch.warnings)
 
     _print(data, as_json, show)
@@ -222,7 +239,10 @@ def refresh(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = Fals
 def backfill(
     view: str,
     where: Annotated[str | None, typer.Option(help="Only this slice: a condition over the view's columns.")] = None,
-    day: Annotated[str | None, typer.Option(help="Take in a past day as a new revision, and check what is kept of it (2026-03-31).")] = None,
+    day: Annotated[
+        str | None,
+        typer.Option(help="Take in a past day as a new revision, and check what is kept of it (2026-03-31)."),
+    ] = None,
     pipeline: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -238,7 +258,11 @@ def _show_report(report: Any, as_json: bool) -> None:
     def show() -> None:
         if report.note:
             _out.print(report.note)
-        _table(f"epoch {report.epoch}, {report.seconds} s", ["view", "strategy", "rows in", "rows out", "seconds", "reason"], rows)
+        _table(
+            f"epoch {report.epoch}, {report.seconds} s",
+            ["view", "strategy", "rows in", "rows out", "seconds", "reason"],
+            rows,
+        )
 
     _print(asdict(report), as_json, show)
     if not report.ok:
@@ -249,7 +273,9 @@ def _show_report(report: Any, as_json: bool) -> None:
 def check(
     pipeline: Folder = HERE,
     last: Annotated[int, typer.Option(help="Epochs to show.", min=1)] = 1,
-    html: Annotated[Path | None, typer.Option(help="Write all kept results as a page (Data Docs) to this folder.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write all kept results as a page (Data Docs) to this folder.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the results of the checks of the last epochs; exit 1 if one failed."""
@@ -263,8 +289,23 @@ def check(
         folder = Location.of(parameters.local_folder(html, "--html"))
         index = build_docs(load(pipe.context.layout.checks), pipe.context.layout.checks, folder, pipe.name)
         _err.print(f"written: {index}")
-    rows = [[r.epoch, r.view, r.scope, r.expectation, json.dumps(r.arguments), "passed" if r.success else "FAILED", r.message] for r in results]
-    _print([asdict(r) for r in results], as_json, lambda: _table("checks", ["epoch", "view", "on", "expectation", "arguments", "result", "message"], rows))
+    rows = [
+        [
+            r.epoch,
+            r.view,
+            r.scope,
+            r.expectation,
+            json.dumps(r.arguments),
+            "passed" if r.success else "FAILED",
+            r.message,
+        ]
+        for r in results
+    ]
+    _print(
+        [asdict(r) for r in results],
+        as_json,
+        lambda: _table("checks", ["epoch", "view", "on", "expectation", "arguments", "result", "message"], rows),
+    )
     if any(not r.success for r in results):
         raise typer.Exit(ExitCode.FAILED)
 
@@ -281,19 +322,33 @@ def verify(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False
             if progress:
                 progress("verify", i + 1, len(names))
     rows = [[r.view, "equal" if r.equal else "DIFFERS", r.rows, r.missing, r.unexpected] for r in results]
-    _print([asdict(r) for r in results], as_json, lambda: _table("compared with a full recompute", ["view", "result", "rows", "missing", "unexpected"], rows))
+    _print(
+        [asdict(r) for r in results],
+        as_json,
+        lambda: _table("compared with a full recompute", ["view", "result", "rows", "missing", "unexpected"], rows),
+    )
     if not all(results):
         raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
 def compact(
-    pipeline: Folder = HERE, keep_epochs: Annotated[int, typer.Option(help="Epochs that stay apart in the traces.", min=0)] = 10, as_json: AsJson = False
+    pipeline: Folder = HERE,
+    keep_epochs: Annotated[int, typer.Option(help="Epochs that stay apart in the traces.", min=0)] = 10,
+    as_json: AsJson = False,
 ) -> None:
     """Compact traces and rewrite small files."""
     done = _load(pipeline).compact(keep_epochs)
-    rows = [["/".join(c.table.split("/")[-2:]), c.rows_before, c.rows_after, c.files_before, c.files_after] for c in done if not c.error]
-    left_out = [f"{c.table} was left out: {c.error}; the next refresh builds its view anew if it can't be read" for c in done if c.error]
+    rows = [
+        ["/".join(c.table.split("/")[-2:]), c.rows_before, c.rows_after, c.files_before, c.files_after]
+        for c in done
+        if not c.error
+    ]
+    left_out = [
+        f"{c.table} was left out: {c.error}; the next refresh builds its view anew if it can't be read"
+        for c in done
+        if c.error
+    ]
 
     def show() -> None:
         _table("compacted", ["table", "rows before", "rows after", "files before", "files after"], rows)
@@ -311,15 +366,30 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
 
     def show() -> None:
         _out.print(
-            f"pipeline {data['pipeline']} at {data['root']}, epoch {data['epoch']}" + (f", open epoch {data['open_epoch']}" if data["open_epoch"] else "")
+            f"pipeline {data['pipeline']} at {data['root']}, epoch {data['epoch']}"
+            + (f", open epoch {data['open_epoch']}" if data["open_epoch"] else "")
         )
-        rows = [[n, v["rows"], v["version"], v["epoch"], v["strategy"], v["error"] or v["reason"]] for n, v in data["views"].items()]
+        rows = [
+            [n, v["rows"], v["version"], v["epoch"], v["strategy"], v["error"] or v["reason"]]
+            for n, v in data["views"].items()
+        ]
         _table("views", ["view", "rows", "version", "epoch", "strategy", "reason"], rows)
         if data["arrangements"]:
-            arranged = [[a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]] for a in data["arrangements"]]
+            arranged = [
+                [a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]]
+                for a in data["arrangements"]
+            ]
             _table("arrangements", ["relation", "by", "asked for by", "rows", "since", "up to"], arranged)
-            _warn(f"the arrangement of {a['relation']} by {', '.join(a['keys'])}: {a['error']}" for a in data["arrangements"] if a["error"])
-        _table("epochs", ["epoch", "status", "at", "reason"], [[e["epoch"], e["status"], e["at"], e["reason"]] for e in data["epochs"]])
+            _warn(
+                f"the arrangement of {a['relation']} by {', '.join(a['keys'])}: {a['error']}"
+                for a in data["arrangements"]
+                if a["error"]
+            )
+        _table(
+            "epochs",
+            ["epoch", "status", "at", "reason"],
+            [[e["epoch"], e["status"], e["at"], e["reason"]] for e in data["epochs"]],
+        )
         _warn(data["warnings"])
 
     _print(data, as_json, show)
@@ -328,7 +398,9 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
 @app.command()
 def repair(
     views: Views = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what is wrong and what would be done.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without, only say what is wrong and what would be done.")
+    ] = False,
     pipeline: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -391,7 +463,9 @@ def bench(
     """Measure refreshes against full recomputes on this machine."""
     from ivm.demo.bench import run_bench
 
-    raise typer.Exit(run_bench(name, scale, fraction, rounds, Path(parameters.local_folder(folder, "--folder")), as_json, _out))
+    raise typer.Exit(
+        run_bench(name, scale, fraction, rounds, Path(parameters.local_folder(folder, "--folder")), as_json, _out)
+    )
 
 
 @app.command()

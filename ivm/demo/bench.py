@@ -125,7 +125,9 @@ def _one_row(pipe: Any, sources: Path, rounds: int) -> list[float]:
     for number in range(rounds + 1):
         (order,) = pipe.spark.sql(f"SELECT max(l_orderkey) FROM {table_ref(pipe.root + '/q03')}").first()
         orders = table_ref(str(sources / "orders"))
-        pipe.spark.sql(f"UPDATE {orders} SET o_shippriority = o_shippriority + 1 WHERE o_orderkey = {int(order)}").collect()
+        pipe.spark.sql(
+            f"UPDATE {orders} SET o_shippriority = o_shippriority + 1 WHERE o_orderkey = {int(order)}"
+        ).collect()
         started = time.perf_counter()
         pipe.refresh(["q03"])
         if number:
@@ -146,6 +148,14 @@ def _show(result: dict[str, Any], out: Console) -> None:
     table.add_section()
     table.add_row("all (wall clock)", "", f"{result['refresh_s']:.2f}", f"{result['full_s']:.2f}")
     out.print(table)
-    out.print(f"refresh of all views {result['refresh_s']:.2f} s, full recompute {result['full_s']:.2f} s: {result['ratio']:.1f} times faster")
-    out.print(f"no-op refresh {result['noop_s']:.2f} s; one changed row to published q03 {result['one_row_s']:.2f} s; load average {result['load_average']}")
-    out.print("every view equals its recompute" if result["equal"] else f"DIFFERENT FROM ITS RECOMPUTE: {', '.join(result['differing'])}")
+    out.print(
+        f"refresh of all views {result['refresh_s']:.2f} s, full recompute {result['full_s']:.2f} s: {result['ratio']:.1f} times faster"
+    )
+    out.print(
+        f"no-op refresh {result['noop_s']:.2f} s; one changed row to published q03 {result['one_row_s']:.2f} s; load average {result['load_average']}"
+    )
+    out.print(
+        "every view equals its recompute"
+        if result["equal"]
+        else f"DIFFERENT FROM ITS RECOMPUTE: {', '.join(result['differing'])}"
+    )

@@ -38,7 +38,11 @@ class _Demo:
         self.pipelines, self.dags = repo / "pipelines", repo / "dags"
         self.sources = self.folder / "lake" / "sources"
         self.root = self.folder / "lake" / "tpch"
-        os.environ |= {"IVM_TPCH_ROOT": str(self.root), "IVM_TPCH_SOURCES": str(self.sources), "IVM_PIPELINES": str(self.pipelines)}
+        os.environ |= {
+            "IVM_TPCH_ROOT": str(self.root),
+            "IVM_TPCH_SOURCES": str(self.sources),
+            "IVM_PIPELINES": str(self.pipelines),
+        }
 
 
 def repository() -> Path:
@@ -69,8 +73,12 @@ def run_demo(scale: float, batches: int, keep: bool, folder: Path, out: Console)
         airflow = start_airflow(env, folder / "logs" / "airflow.log")
         services.append(airflow)
         equal = _epochs(demo, env)
-        out.print(f"\n{'every comparison is equal' if equal else 'A COMPARISON DIFFERS'}; {time.perf_counter() - started:.0f} s in all")
-        out.print(f"outputs:  {demo.root}/q01 and so on, plain Delta tables\nsources:  {demo.sources}\nchecks:   {demo.root}/_ivm/checks/docs/index.html")
+        out.print(
+            f"\n{'every comparison is equal' if equal else 'A COMPARISON DIFFERS'}; {time.perf_counter() - started:.0f} s in all"
+        )
+        out.print(
+            f"outputs:  {demo.root}/q01 and so on, plain Delta tables\nsources:  {demo.sources}\nchecks:   {demo.root}/_ivm/checks/docs/index.html"
+        )
         if keep:
             out.print(
                 f"Airflow:  http://{HOST}:{port} (everybody is admin there); stop it and Spark with: kill -TERM -{airflow.process.pid} -{connect.process.pid}"
@@ -88,7 +96,10 @@ def _clear(folder: Path) -> None:
     """Remove an earlier demo's lake and Airflow home. Raises ConfigError where the folder was not made by a demo."""
     earlier = [folder / name for name in ("lake", "airflow") if (folder / name).exists()]
     if earlier and not (folder / "data").is_dir():
-        raise ConfigError(f"{earlier[0]} is not an earlier demo's, and the demo would remove it.", "Give --folder a new folder, or remove it yourself.")
+        raise ConfigError(
+            f"{earlier[0]} is not an earlier demo's, and the demo would remove it.",
+            "Give --folder a new folder, or remove it yourself.",
+        )
     for path in earlier:
         shutil.rmtree(path, ignore_errors=True)
 
@@ -108,7 +119,9 @@ def _epochs(demo: _Demo, env: dict[str, str]) -> bool:
             tpch.change(spark, demo.sources, batch, FRACTION)
         state, tasks = _trigger(env, f"batch_{batch}")
         if state != "success":
-            demo.out.print(f"the DAG run of batch {batch} ended as {state}; see {demo.folder}/logs and {env['AIRFLOW_HOME']}/logs")
+            demo.out.print(
+                f"the DAG run of batch {batch} ended as {state}; see {demo.folder}/logs and {env['AIRFLOW_HOME']}/logs"
+            )
             return False
         equal = _compare(demo, pipe, batch, tasks) and equal
     return equal
@@ -121,7 +134,10 @@ def _await_dag(env: dict[str, str]) -> None:
         if any(d["dag_id"] == DAG for d in _api(env, "GET", "/dags")["dags"]):
             return
         time.sleep(1)
-    raise IvmError(f"Airflow did not find the DAG {DAG} within 90 s.", "Run `airflow dags list-import-errors` with the demo's AIRFLOW_HOME.")
+    raise IvmError(
+        f"Airflow did not find the DAG {DAG} within 90 s.",
+        "Run `airflow dags list-import-errors` with the demo's AIRFLOW_HOME.",
+    )
 
 
 def _api(env: dict[str, str], method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -140,7 +156,9 @@ def _api(env: dict[str, str], method: str, path: str, body: dict[str, Any] | Non
     return result
 
 
-def trigger(env: dict[str, str], dag: str, run: str, conf: dict[str, Any] | None = None, seconds: int = 600) -> tuple[str, list[dict[str, Any]]]:
+def trigger(
+    env: dict[str, str], dag: str, run: str, conf: dict[str, Any] | None = None, seconds: int = 600
+) -> tuple[str, list[dict[str, Any]]]:
     """Trigger a DAG and wait for its end; returns its state and its task instances."""
     _api(env, "POST", f"/dags/{dag}/dagRuns", {"dag_run_id": run, "logical_date": None, "conf": conf or {}})
     deadline = time.monotonic() + seconds
@@ -163,7 +181,9 @@ def _compare(demo: _Demo, pipe: Any, batch: int, tasks: list[dict[str, Any]]) ->
     epoch = log.manifest().epoch
     pipe.context.compile(*pipe.context.survey())
     reports = view_reports(pipe.context, log.plan(epoch), log.outcomes(epoch), pipe.context.compiled)
-    table = Table(title=f"epoch {epoch}: {'first build' if batch == 0 else f'change batch {batch}'}", title_justify="left")
+    table = Table(
+        title=f"epoch {epoch}: {'first build' if batch == 0 else f'change batch {batch}'}", title_justify="left"
+    )
     for column in ("view", "strategy", "rows in", "rows out", "seconds", "recompute s", "equal"):
         table.add_column(column, justify="left" if column in ("view", "strategy", "equal") else "right")
     equal = True
@@ -172,10 +192,20 @@ def _compare(demo: _Demo, pipe: Any, batch: int, tasks: list[dict[str, Any]]) ->
         same = bool(verify_view(pipe.context, report.view.lower(), recomputed))
         equal = equal and same
         table.add_row(
-            report.view, report.strategy, f"{report.rows_in:,}", f"{report.rows_out:,}", f"{report.seconds:.2f}", f"{seconds:.2f}", "yes" if same else "NO"
+            report.view,
+            report.strategy,
+            f"{report.rows_in:,}",
+            f"{report.rows_out:,}",
+            f"{report.seconds:.2f}",
+            f"{seconds:.2f}",
+            "yes" if same else "NO",
         )
     demo.out.print(table)
-    spent = ", ".join(f"{t['task_id']} {t['duration']:.1f}" for t in sorted(tasks, key=lambda t: t["start_date"] or "") if t["duration"])
+    spent = ", ".join(
+        f"{t['task_id']} {t['duration']:.1f}"
+        for t in sorted(tasks, key=lambda t: t["start_date"] or "")
+        if t["duration"]
+    )
     demo.out.print(f"Airflow tasks, seconds: {spent}")
     return equal
 
@@ -186,5 +216,7 @@ def recompute_seconds(pipe: Any, view: str) -> tuple[float, str]:
 
     target = f"{pipe.root}/_ivm/scratch/recompute/{view}"
     started = time.perf_counter()
-    pipe.spark.sql(recompute_sql(pipe.context, view.lower(), pipe.context.log.manifest())).write.format("delta").mode("overwrite").save(target)
+    pipe.spark.sql(recompute_sql(pipe.context, view.lower(), pipe.context.log.manifest())).write.format("delta").mode(
+        "overwrite"
+    ).save(target)
     return time.perf_counter() - started, f"SELECT * FROM {table_ref(target)}"

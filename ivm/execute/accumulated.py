@@ -30,7 +30,10 @@ def _gained(unit: Unit, groups: pa.Table) -> pa.Table:
         after = pc.add(groups["o_" + count], groups["d_" + count])
         wrong = pc.or_(pc.less(after, 0), pc.greater(after, rows))
         if pc.any(wrong).as_py():
-            raise StateError(f"{pc.sum(wrong).as_py():,} groups of {unit.name} would have less than no rows.", "Its state is built anew.")
+            raise StateError(
+                f"{pc.sum(wrong).as_py():,} groups of {unit.name} would have less than no rows.",
+                "Its state is built anew.",
+            )
     names = [*(a.name for a in kept), COUNT]
     keys = [k.name for k in unit.reduce.keys]
     return groups.select([*keys, *("d_" + n for n in names)]).rename_columns([*keys, *names])
@@ -43,5 +46,10 @@ def _row_changes(unit: Unit, groups: pa.Table) -> pa.Table:
     for side, weight in ((OLD, -1), (NEW, 1)):
         rows = changed.filter(changed[side])
         columns = [rows[f"{side}_{i}"] for i in range(len(unit.columns))]
-        parts.append(pa.table([*columns, pa.array([weight] * rows.num_rows, pa.int64())], names=[*(c.name for c in unit.columns), WEIGHT]))
+        parts.append(
+            pa.table(
+                [*columns, pa.array([weight] * rows.num_rows, pa.int64())],
+                names=[*(c.name for c in unit.columns), WEIGHT],
+            )
+        )
     return native.sum_weights(pa.concat_tables(parts), [c.name for c in unit.columns])

@@ -85,7 +85,9 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location
                 return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(f'{RESERVED_PREFIX}_{unit.name}'))}"
             known = f"({known}\nUNION ALL\nSELECT * FROM {ident(view)})" if known else ident(view)
             read = {FRONTIER: ident(view), unit.name: known}
-            rows = "\nUNION ALL\n".join(branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in parts)  # type: ignore[misc]
+            rows = "\nUNION ALL\n".join(
+                branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in parts
+            )  # type: ignore[misc]
     finally:
         for view, _ in made:
             spark.catalog.dropTempView(view)
@@ -102,7 +104,9 @@ def _fresh(unit: Unit, rows: str, known: str) -> str:
     same = [f"f.{ident(c)} <=> k.{ident(c)}" for c in _identity(unit)]
     least = ident(unit.least)
     no_less = [f"(k.{least} <= f.{least} OR f.{least} IS NULL)"] if unit.least else []
-    lacking = f"({rows}) AS f" + (f" LEFT ANTI JOIN ({known}) AS k ON {' AND '.join([*same, *no_less])}" if known else "")
+    lacking = f"({rows}) AS f" + (
+        f" LEFT ANTI JOIN ({known}) AS k ON {' AND '.join([*same, *no_less])}" if known else ""
+    )
     minima = "".join(f", MIN(f.{ident(c)}) AS {ident(c)}" for c in (unit.least, RANK) if c)
     return f"SELECT {columns_sql(_identity(unit), 'f')}{minima} FROM {lacking} GROUP BY {columns_sql(_identity(unit), 'f')}"
 
@@ -151,7 +155,9 @@ class _Iterations:
         reached = self._best(rows.filter(pc.greater(rows[WEIGHT], 0)))
         if gone.num_rows:
             # What was gained may have been derived from a row that is gone.
-            reached = self._best(self._derived(self._best(pa.concat_tables([reached, gone])), gone, self.identity, ranked=False))
+            reached = self._best(
+                self._derived(self._best(pa.concat_tables([reached, gone])), gone, self.identity, ranked=False)
+            )
         found = reached.slice(0, 0)
         for _ in range(ITERATIONS["distinct"]):
             fresh, undercut = self._better(reached, found, gone)
@@ -170,8 +176,12 @@ class _Iterations:
         fresh = self._minus(rows, known, self.values)
         if not self.unit.least or fresh.num_rows == 0:
             return fresh, stored.slice(0, 0)
-        fresh = fresh.filter(matching(fresh, self.values, self._best(pa.concat_tables([known, fresh])).select(self.values)))
-        return fresh, stored.filter(matching(stored, self.identity, fresh.select(self.identity))) if fresh.num_rows else stored.slice(0, 0)
+        fresh = fresh.filter(
+            matching(fresh, self.values, self._best(pa.concat_tables([known, fresh])).select(self.values))
+        )
+        return fresh, stored.filter(
+            matching(stored, self.identity, fresh.select(self.identity))
+        ) if fresh.num_rows else stored.slice(0, 0)
 
     def _moved(self, found: pa.Table, gone: pa.Table) -> pa.Table:
         return self._summed(pa.concat_tables([self._weighted(found, 1), self._weighted(gone, -1)]))
@@ -206,7 +216,10 @@ class _Iterations:
         Where a part reads the unit more than once, the other occurrences read its old rows, and what was `moved` since.
         """
         own = self.unit.name
-        inputs = {**self.inputs, own: replace(self.inputs[own], delta=moved if moved is not None and moved.num_rows else None)}
+        inputs = {
+            **self.inputs,
+            own: replace(self.inputs[own], delta=moved if moved is not None and moved.num_rows else None),
+        }
         inputs, facts = self._given(FRONTIER, frontier, inputs)
         requests = Requests()
         walked = walk_steps(self.unit, facts, _changed(inputs), requests)
@@ -220,7 +233,9 @@ class _Iterations:
         datasets.close()
         return found
 
-    def _given(self, name: str, rows: pa.Table, inputs: Mapping[str, Input]) -> tuple[dict[str, Input], dict[str, Facts]]:
+    def _given(
+        self, name: str, rows: pa.Table, inputs: Mapping[str, Input]
+    ) -> tuple[dict[str, Input], dict[str, Facts]]:
         """Inputs and facts with weighted rows of the unit's columns as the delta of one more relation."""
         more = Input(name, self.unit.columns, self.schema, "", None, State.NEW, True, rows, rows.num_rows)
         return {**inputs, name: more}, given(self.unit, name, self.strategy.facts, rows.num_rows)
@@ -253,7 +268,11 @@ class _Iterations:
         """Each row once (of a least one only the least), at its least rank."""
         least = self.unit.least
         if least and rows.num_rows:
-            minima = rows.group_by(self.identity, use_threads=False).aggregate([(least, "min")]).select([*self.identity, f"{least}_min"])
+            minima = (
+                rows.group_by(self.identity, use_threads=False)
+                .aggregate([(least, "min")])
+                .select([*self.identity, f"{least}_min"])
+            )
             rows = rows.filter(matching(rows, [*self.identity, least], minima))
         found = rows.group_by(self.values, use_threads=False).aggregate([(RANK, "min")])
         return found.rename_columns(self.columns).cast(self.schema)

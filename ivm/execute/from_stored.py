@@ -25,5 +25,8 @@ def from_stored(strategy: FromStored, datasets: Datasets, run: Run) -> Changes:
     if stored.num_rows >= limit and before < limit:
         raise StoredRowsLackingError
     new = candidates.sort_by(PLACE).select(stored.column_names).slice(0, limit)
-    signed = [t.append_column(WEIGHT, pa.array([w] * t.num_rows, pa.int64())) for t, w in ((new, 1), (stored.cast(new.schema), -1))]
+    signed = [
+        t.append_column(WEIGHT, pa.array([w] * t.num_rows, pa.int64()))
+        for t, w in ((new, 1), (stored.cast(new.schema), -1))
+    ]
     return Changes(native.sum_weights(pa.concat_tables(signed), stored.column_names))

@@ -95,7 +95,14 @@ class Wanted:
 class Datasets:
     """Implements `ivm.rewrite.statements.Reads` over materialized Parquet."""
 
-    def __init__(self, spark: Callable[[], SparkSession], scratch: Location, tag: str, inputs: Mapping[str, Input], limits: Limits = EMBEDDED) -> None:
+    def __init__(
+        self,
+        spark: Callable[[], SparkSession],
+        scratch: Location,
+        tag: str,
+        inputs: Mapping[str, Input],
+        limits: Limits = EMBEDDED,
+    ) -> None:
         self._spark = spark
         self._scratch = scratch
         self._tag = tag
@@ -143,14 +150,18 @@ class Datasets:
         folder = self._scratch / f"{self._tag}_{relation}_rows"
         table = native.table(source.path, source.version)
         wanted = [(rows.column_names, keys, False)]
-        return native.read_matching(table, source.schema.names, wanted, folder, literals=self._limits.literal_keys).cast(source.schema)
+        return native.read_matching(
+            table, source.schema.names, wanted, folder, literals=self._limits.literal_keys
+        ).cast(source.schema)
 
     # -- reads ------------------------------------------------------------------------------------
 
     def _load_whole(self, relation: str) -> None:
         source = self.inputs[relation]
         if source.native and source.rows is not None and source.rows <= self._limits.native_whole_rows:
-            self._slices[relation] = native.read(native.table(source.path, source.version), [c.name for c in source.columns]).cast(source.schema)
+            self._slices[relation] = native.read(
+                native.table(source.path, source.version), [c.name for c in source.columns]
+            ).cast(source.schema)
             self._whole.add(relation)
             self._rows_read[relation] = self._slices[relation].num_rows
 
@@ -166,7 +177,9 @@ class Datasets:
             elif keys.num_rows:
                 wanted.setdefault(match.columns, []).append(keys)
         for mine, tables in wanted.items():
-            merged.append(Wanted(mine, distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables]))))
+            merged.append(
+                Wanted(mine, distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables])))
+            )
         found = self._slices.setdefault(relation, source.schema.empty_table())
         if not merged:
             return
@@ -183,7 +196,9 @@ class Datasets:
                 rows = pa.concat_tables([rows, more])
         elif source.native:
             keys = [(w.columns, w.keys, w.between) for w in merged]
-            rows = native.read_matching(native.table(source.path, source.version), columns, keys, folder, literals=self._limits.literal_keys)
+            rows = native.read_matching(
+                native.table(source.path, source.version), columns, keys, folder, literals=self._limits.literal_keys
+            )
         else:
             rows = self._slice_by_spark(source, level, columns, merged)
         for earlier in self._matched.get(relation, []):
@@ -202,7 +217,9 @@ class Datasets:
                 continue
             name = f"__ivm_{self._tag}_{source.relation}_{level}_keys_{i}"
             spark.createDataFrame(wanted.keys).createOrReplaceTempView(name)
-            on = " AND ".join(f"k.{ident(k)} <=> t.{ident(m)}" for m, k in zip(wanted.columns, wanted.keys.column_names, strict=True))
+            on = " AND ".join(
+                f"k.{ident(k)} <=> t.{ident(m)}" for m, k in zip(wanted.columns, wanted.keys.column_names, strict=True)
+            )
             conditions.append(f"EXISTS (SELECT 1 FROM {ident(name)} AS k WHERE {on})")
         sql = f"SELECT {columns_sql(columns, 't')} FROM {table_ref(source.path, source.version)} AS t WHERE {' OR '.join(conditions)}"
         path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
@@ -231,7 +248,11 @@ class Datasets:
         rows = filtered(rows, provider.filters)
         if provider.via is not None and rows.num_rows:
             keys = self._keys(provider.via)
-            rows = rows.filter(Wanted(provider.via.columns, keys, provider.via.between).of(rows)) if keys.num_rows else rows.slice(0, 0)
+            rows = (
+                rows.filter(Wanted(provider.via.columns, keys, provider.via.between).of(rows))
+                if keys.num_rows
+                else rows.slice(0, 0)
+            )
         return wide(rows.select(list(provider.columns)).rename_columns([f"k{i}" for i in range(len(provider.columns))]))
 
     # -- registration -----------------------------------------------------------------------------
@@ -254,11 +275,17 @@ class Datasets:
         rows = self._slices.get(relation, source.schema.empty_table())
         names = source.schema.names
         # The slice was read in one state; the delta's rows of that state are flagged below, so they leave it here.
-        there = delta.filter(pc.equal(delta[WEIGHT], 1 if source.base is State.NEW else -1)).select(names).cast(source.schema)
+        there = (
+            delta.filter(pc.equal(delta[WEIGHT], 1 if source.base is State.NEW else -1))
+            .select(names)
+            .cast(source.schema)
+        )
         both = pa.concat_tables([_constant(rows, WEIGHT, 1), _constant(there, WEIGHT, -1)])
         unchanged = native.consolidate(both, names) if rows.num_rows else both.slice(0, 0)
         unchanged = unchanged.filter(pc.greater(unchanged[WEIGHT], 0)).select(names)
-        inserted, deleted = (delta.filter(pc.equal(delta[WEIGHT], w)).select(names).cast(source.schema) for w in (1, -1))
+        inserted, deleted = (
+            delta.filter(pc.equal(delta[WEIGHT], w)).select(names).cast(source.schema) for w in (1, -1)
+        )
         parts = [(unchanged, 1, 1), (inserted, 1, 0), (deleted, 0, 1)]
         return pa.concat_tables([_constant(_constant(t, IN_NEW, n), IN_OLD, o) for t, n, o in parts])
 
@@ -314,7 +341,9 @@ class Datasets:
         with self._lock:
             if name not in self._registered:
                 path = self._scratch / name.lstrip("_")
-                self._spark().sql(self._bag_sql(columns, self._table(relation), delta, state)).write.mode("overwrite").parquet(path.spark)
+                self._spark().sql(self._bag_sql(columns, self._table(relation), delta, state)).write.mode(
+                    "overwrite"
+                ).parquet(path.spark)
                 self._spark().read.parquet(path.spark).createOrReplaceTempView(name)
                 self._registered[name] = relation
         return ident(name)
@@ -326,7 +355,9 @@ class Datasets:
         names = [c.name for c in columns]
         mine, sign = columns_sql(names, "t"), "" if state is State.NEW else "-"
         same = f"SELECT {mine} FROM {table} AS t LEFT ANTI JOIN {delta} AS d ON {on}"
-        there = f"SELECT {mine}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table} AS t LEFT SEMI JOIN {delta} AS d ON {on}"
+        there = (
+            f"SELECT {mine}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM {table} AS t LEFT SEMI JOIN {delta} AS d ON {on}"
+        )
         moved = f"SELECT {columns_sql(names)}, CAST({sign}{ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} FROM {delta}"
         return f"{same} UNION ALL {repeated(f'{there} UNION ALL {moved}', columns)}"
 
@@ -347,7 +378,13 @@ class Datasets:
         if native.rows(delta) > self._limits.accumulator_rows:
             return f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})", True
         name = f"__ivm_{self._tag}_{unit}_accumulators"
-        register(self._spark(), name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns, self._scratch)
+        register(
+            self._spark(),
+            name,
+            native.read(delta, [c.name for c in kept.columns], kept.before),
+            kept.columns,
+            self._scratch,
+        )
         self._registered[name] = unit
         return ident(name), False
 

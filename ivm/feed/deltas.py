@@ -52,7 +52,12 @@ class GapError(IvmError):
 
 
 def source_delta(
-    snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], spark: Callable[[], SparkSession], most: int = EMBEDDED.delta_rows
+    snapshot: Snapshot,
+    since: int,
+    upto: int,
+    columns: Sequence[str],
+    spark: Callable[[], SparkSession],
+    most: int = EMBEDDED.delta_rows,
 ) -> pa.Table:
     """The delta of versions since < v <= upto: `columns` and WEIGHT (+1 or -1), consolidated.
 
@@ -72,7 +77,9 @@ def source_delta(
 
 
 def _gap(snapshot: Snapshot, since: int, upto: int, why: str) -> GapError:
-    return GapError(f"the change feed of {snapshot.name.lower()!r} has a gap between versions {since} and {upto}: {why}")
+    return GapError(
+        f"the change feed of {snapshot.name.lower()!r} has a gap between versions {since} and {upto}: {why}"
+    )
 
 
 def _by_delta_rs(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table | None:
@@ -84,14 +91,23 @@ def _by_delta_rs(snapshot: Snapshot, first: int, last: int, columns: Sequence[st
         return None
 
 
-def _by_spark(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], most: int, spark: SparkSession) -> pa.Table:
-    reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first).option("endingVersion", last)
+def _by_spark(
+    snapshot: Snapshot, first: int, last: int, columns: Sequence[str], most: int, spark: SparkSession
+) -> pa.Table:
+    reader = (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", first)
+        .option("endingVersion", last)
+    )
     wanted = [ident(c) for c in (*columns, "_change_type")]
     try:
         return native.plain(reader.load(spark_path(snapshot.path)).select(*wanted).limit(most + 1).toArrow())
     except Exception as error:
         text = str(error)
-        why = next((meaning for condition, meaning in _GAPS if condition in text), f"Spark can't read it: {error_text(error)}")
+        why = next(
+            (meaning for condition, meaning in _GAPS if condition in text), f"Spark can't read it: {error_text(error)}"
+        )
         raise _gap(snapshot, first - 1, last, why) from error
 
 
@@ -110,6 +126,8 @@ def _rows(snapshot: Snapshot, version: int, spark: Callable[[], SparkSession]) -
     try:
         row = spark().sql(f"SELECT count(*) AS n FROM {table_ref(snapshot.path, version)}").first()
     except Exception as error:
-        raise _gap(snapshot, version, snapshot.version, f"the rows of version {version} can't be counted: {error_text(error)}") from error
+        raise _gap(
+            snapshot, version, snapshot.version, f"the rows of version {version} can't be counted: {error_text(error)}"
+        ) from error
     assert row is not None
     return int(row["n"])

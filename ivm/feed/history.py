@@ -106,7 +106,11 @@ class LogFolder:
                 return f"the change feed was off at version {version}"
             if entry.shape is not None:
                 before = before or self._shape(first - 1)
-                why = before.broken(entry.shape) if before else "what the table looked like before can't be read; its shape was set"
+                why = (
+                    before.broken(entry.shape)
+                    if before
+                    else "what the table looked like before can't be read; its shape was set"
+                )
                 if why:
                     return f"{why} at version {version}"
         return ""
@@ -156,7 +160,11 @@ class SparkHistory:
     def fingerprint(self, version: int) -> str:
         row = self._row(version)
         told = ("version", "at", "operation", "operationParameters", "operationMetrics")
-        return hashlib.sha256(json.dumps({name: row[name] for name in told}, sort_keys=True).encode()).hexdigest()[:16] if row else ""
+        return (
+            hashlib.sha256(json.dumps({name: row[name] for name in told}, sort_keys=True).encode()).hexdigest()[:16]
+            if row
+            else ""
+        )
 
     def broken(self, first: int, last: int) -> str:
         for version in range(first, last + 1):
@@ -184,8 +192,20 @@ class SparkHistory:
         return self._known.setdefault(version, {})
 
     def _ask(self, limit: str, where: str) -> dict[int, dict[str, Any]]:
-        told = ("version", "unix_micros(timestamp) AS at", "operation", "operationParameters", "operationMetrics", "engineInfo")
-        rows = self.spark.sql(f"DESCRIBE HISTORY {table_ref(self.location)}{limit}").where(where).selectExpr(*told).collect()
+        told = (
+            "version",
+            "unix_micros(timestamp) AS at",
+            "operation",
+            "operationParameters",
+            "operationMetrics",
+            "engineInfo",
+        )
+        rows = (
+            self.spark.sql(f"DESCRIBE HISTORY {table_ref(self.location)}{limit}")
+            .where(where)
+            .selectExpr(*told)
+            .collect()
+        )
         self._known.update({r["version"]: r.asDict(recursive=True) for r in rows})
         return self._known
 
@@ -243,7 +263,14 @@ def _entry(file: Location, as_it_is: Stat) -> Entry:
                 rows = _live_rows(moved)
                 gained = None if gained is None or rows is None else gained + sign * rows
     at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(as_it_is.modified.timestamp() * 1000)
-    return Entry(int(at), commit.get("operation") or "", commit.get("engineInfo") or commit.get("clientVersion") or "", feed, gained, shape)
+    return Entry(
+        int(at),
+        commit.get("operation") or "",
+        commit.get("engineInfo") or commit.get("clientVersion") or "",
+        feed,
+        gained,
+        shape,
+    )
 
 
 def _live_rows(file: Mapping[str, Any]) -> int | None:

@@ -17,7 +17,15 @@ FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 _DEFAULTS = {FILES: timedelta(days=7), LOG: timedelta(days=30)}
 #: A warning comes when this share of the retention has passed.
 SHARE = 0.75
-_UNITS = {"microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
+_UNITS = {
+    "microsecond": 1e-6,
+    "millisecond": 1e-3,
+    "second": 1.0,
+    "minute": 60.0,
+    "hour": 3600.0,
+    "day": 86400.0,
+    "week": 604800.0,
+}
 
 
 def warnings(snapshot: Snapshot, readers: Mapping[str, int], now: datetime) -> list[str]:
@@ -52,7 +60,11 @@ def retention(configuration: Mapping[str, str], setting: str) -> timedelta | Non
         return _DEFAULTS[setting]
     words = text.lower().removeprefix("interval").strip()
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?\b", words)
-    if not parts or re.sub(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?\b", "", words).strip() or any(unit not in _UNITS for _, unit in parts):
+    if (
+        not parts
+        or re.sub(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?\b", "", words).strip()
+        or any(unit not in _UNITS for _, unit in parts)
+    ):
         return None
     return timedelta(seconds=sum(float(n) * _UNITS[unit] for n, unit in parts))
 

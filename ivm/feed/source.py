@@ -96,7 +96,9 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
                 f"Source {source.name!r}: {path} is not a Delta table (it has no _delta_log).",
                 f"For a folder of Parquet files run CONVERT TO DELTA parquet.`{path}` first.",
             ) from error
-        raise SourceError(f"Source {source.name!r}: {path} can't be opened ({error}).", "Check the table's log.") from error
+        raise SourceError(
+            f"Source {source.name!r}: {path} can't be opened ({error}).", "Check the table's log."
+        ) from error
     except OSError as error:
         if place.local:
             raise
@@ -127,7 +129,10 @@ def _refused(source: Source, why: str, lane: str) -> str:
 def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: str) -> Snapshot:
     refused = _refused(source, why, lane)
     if spark is None:
-        raise SourceError(f"Source {source.name!r} at {path} needs a Spark session to be read.", "Pass spark= or set IVM_SPARK_REMOTE.")
+        raise SourceError(
+            f"Source {source.name!r} at {path} needs a Spark session to be read.",
+            "Pass spark= or set IVM_SPARK_REMOTE.",
+        )
     session, ref = spark(), table_ref(source.location)
     try:
         detail = session.sql(f"DESCRIBE DETAIL {ref}").first()
@@ -151,15 +156,21 @@ def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: st
 def _catalog_location(source: Source, spark: Session) -> str:
 
     if spark is None:
-        raise SourceError(f"Source {source.name!r} is a catalog identifier ({source.location}), which needs a Spark session.", "Pass spark= or give a path.")
+        raise SourceError(
+            f"Source {source.name!r} is a catalog identifier ({source.location}), which needs a Spark session.",
+            "Pass spark= or give a path.",
+        )
     try:
         row = spark().sql(f"DESCRIBE DETAIL {table_ref(source.location)}").first()
     except Exception as error:  # a file system inside Spark raises classes of its own
         raise SourceError(
-            f"Source {source.name!r}: the catalog has no table {source.location!r}.", f"A path must contain a slash. Spark says: {str(error).splitlines()[0]}"
+            f"Source {source.name!r}: the catalog has no table {source.location!r}.",
+            f"A path must contain a slash. Spark says: {str(error).splitlines()[0]}",
         ) from error
     if row is None or row["format"] != "delta":
-        raise SourceError(f"Source {source.name!r}: {source.location} is not a Delta table.", "Convert it with CONVERT TO DELTA.")
+        raise SourceError(
+            f"Source {source.name!r}: {source.location} is not a Delta table.", "Convert it with CONVERT TO DELTA."
+        )
     return location(str(row["location"]), f"Source {source.name!r}: its location")
 
 
@@ -173,11 +184,16 @@ def _require_feed(source: Source, properties: dict[str, Any]) -> None:
 
 def _require_key(source: Source, columns: tuple[Column, ...]) -> None:
     names = {c.name.lower() for c in columns}
-    declared = [*source.primary_key, *(c for cs, _ in source.foreign_keys for c in cs), *([source.effective_date] if source.effective_date else [])]
+    declared = [
+        *source.primary_key,
+        *(c for cs, _ in source.foreign_keys for c in cs),
+        *([source.effective_date] if source.effective_date else []),
+    ]
     missing = [k for k in declared if k.lower() not in names]
     if missing:
         raise SourceError(
-            f"Source {source.name!r}: the declared key column(s) {', '.join(missing)} don't exist.", f"There are: {', '.join(c.name for c in columns)}."
+            f"Source {source.name!r}: the declared key column(s) {', '.join(missing)} don't exist.",
+            f"There are: {', '.join(c.name for c in columns)}.",
         )
 
 
@@ -200,7 +216,13 @@ def other_commit(snapshot: Snapshot, version: int, table_id: str, fingerprint: s
         return "the source was replaced by another table"
     if snapshot.version < version:
         return f"the source went back from version {version} to {snapshot.version}"
-    found = snapshot.fingerprint if version == snapshot.version else snapshot.commits.fingerprint(version) if fingerprint else ""
+    found = (
+        snapshot.fingerprint
+        if version == snapshot.version
+        else snapshot.commits.fingerprint(version)
+        if fingerprint
+        else ""
+    )
     if fingerprint and found and found != fingerprint:
         return f"version {version} of the source is not the commit that was read: the table was restored from a copy, or its log was rewritten"
     return ""

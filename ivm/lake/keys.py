@@ -30,7 +30,9 @@ def distinct(keys: pa.Table) -> pa.Table:
 
 def wide(keys: pa.Table) -> pa.Table:
     """Integer columns as 64-bit ones, so that keys of different integer columns can be mixed."""
-    return pa.table([c.cast(pa.int64()) if pa.types.is_integer(c.type) else c for c in keys.columns], names=keys.column_names)
+    return pa.table(
+        [c.cast(pa.int64()) if pa.types.is_integer(c.type) else c for c in keys.columns], names=keys.column_names
+    )
 
 
 def hashable(column: pa.ChunkedArray) -> list[Any]:
@@ -111,7 +113,14 @@ def filtered(rows: pa.Table, filters: Sequence[Filter]) -> pa.Table:
     return rows
 
 
-_COMPARISONS = {"=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+_COMPARISONS = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
 _PATTERNS = {"prefix": pc.starts_with, "suffix": pc.ends_with, "contains": pc.match_substring}
 
 

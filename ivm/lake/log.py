@@ -83,7 +83,10 @@ def own_head(path: str, owner: str) -> Head:
         if actions is None or is_own(actions, owner):
             break
         if what := foreign_change(actions):
-            raise StateError(f"The table {path} was changed by somebody else meanwhile: {what} at version {version}.", "It is built anew by the next refresh.")
+            raise StateError(
+                f"The table {path} was changed by somebody else meanwhile: {what} at version {version}.",
+                "It is built anew by the next refresh.",
+            )
     return head
 
 
@@ -150,7 +153,14 @@ def foreign_change(actions: Iterable[Mapping[str, Any]]) -> str:
     if _changes_rows(actions):
         return str(operation)
     # Only what is done by these leaves the columns as they are; any other change of metadata is taken for one of columns.
-    harmless = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY", "UPGRADE PROTOCOL", "ADD FEATURE", "CHANGE COLUMN COMMENT")
+    harmless = (
+        "SET TBLPROPERTIES",
+        "UNSET TBLPROPERTIES",
+        "CLUSTER BY",
+        "UPGRADE PROTOCOL",
+        "ADD FEATURE",
+        "CHANGE COLUMN COMMENT",
+    )
     if any("metaData" in a for a in actions) and operation not in harmless:
         return str(operation)
     return ""

@@ -80,7 +80,12 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_list_view(type_):
         return pa.list_(type_.value_field.with_type(_plain_type(type_.value_type)).with_nullable(True))
     if pa.types.is_struct(type_):
-        return pa.struct([type_.field(i).with_type(_plain_type(type_.field(i).type)).with_nullable(True) for i in range(type_.num_fields)])
+        return pa.struct(
+            [
+                type_.field(i).with_type(_plain_type(type_.field(i).type)).with_nullable(True)
+                for i in range(type_.num_fields)
+            ]
+        )
     if pa.types.is_map(type_):
         return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
     return type_
@@ -93,7 +98,9 @@ _PARQUET = pads.ParquetFileFormat(read_options=pads.ParquetReadOptions(coerce_in
 def parquet(*files: Location) -> pads.Dataset:
     """Parquet files that Spark wrote (a folder of them, or each by name), to be read as Spark reads them."""
     file_system, first = files[0].arrow()
-    return pads.dataset(first if len(files) == 1 else [f.arrow()[1] for f in files], format=_PARQUET, filesystem=file_system)
+    return pads.dataset(
+        first if len(files) == 1 else [f.arrow()[1] for f in files], format=_PARQUET, filesystem=file_system
+    )
 
 
 def stream(folder: Location, schema: pa.Schema | None = None, **stamps: int) -> pa.RecordBatchReader:
@@ -161,7 +168,12 @@ def read_matching(
 
 
 def _read_matching(
-    delta: DeltaTable, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table, bool]], folder: str, where: str, literals: int
+    delta: DeltaTable,
+    columns: Sequence[str],
+    keys: Sequence[tuple[Sequence[str], pa.Table, bool]],
+    folder: str,
+    where: str,
+    literals: int,
 ) -> pa.Table:
     tables = {"t": delta}
     conditions = []
@@ -178,12 +190,17 @@ def _read_matching(
         tables[f"k{i}"] = DeltaTable(path)
         if len(mine) == 1:
             column = f"t.{native_ident(mine[0])}"
-            conditions.append(f"{column} IN (SELECT {native_ident(wanted.column_names[0])} FROM k{i} WHERE {native_ident(wanted.column_names[0])} IS NOT NULL)")
+            conditions.append(
+                f"{column} IN (SELECT {native_ident(wanted.column_names[0])} FROM k{i} WHERE {native_ident(wanted.column_names[0])} IS NOT NULL)"
+            )
             if wanted.column(0).null_count:
                 conditions.append(f"{column} IS NULL")
         else:
             equal = "IS NOT DISTINCT FROM" if any(c.null_count for c in wanted.columns) else "="
-            on = " AND ".join(f"(k{i}.{native_ident(k)} {equal} t.{native_ident(m)})" for m, k in zip(mine, wanted.column_names, strict=True))
+            on = " AND ".join(
+                f"(k{i}.{native_ident(k)} {equal} t.{native_ident(m)})"
+                for m, k in zip(mine, wanted.column_names, strict=True)
+            )
             conditions.append(f"EXISTS (SELECT 1 FROM k{i} WHERE {on})")
     selected = ", ".join("t." + native_ident(c) for c in columns)
     return query(f"SELECT {selected} FROM t WHERE ({' OR '.join(conditions)}) AND {where}", tables)
@@ -243,7 +260,11 @@ def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     if any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
         summed = _sum_nested(rows_, columns)
     else:
-        summed = rows_.group_by(list(columns), use_threads=False).aggregate([(WEIGHT, "sum")]).rename_columns([*columns, WEIGHT])
+        summed = (
+            rows_.group_by(list(columns), use_threads=False)
+            .aggregate([(WEIGHT, "sum")])
+            .rename_columns([*columns, WEIGHT])
+        )
     return summed.filter(pc.not_equal(summed[WEIGHT], 0))
 
 
@@ -275,7 +296,9 @@ def vacuum(path: str, hours: int, properties: CommitProperties | None = None) ->
     """
     delta = table(path)
     whole = "deletionVectors" not in (delta.protocol().writer_features or [])
-    delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, commit_properties=properties, full=whole)
+    delta.vacuum(
+        retention_hours=hours, dry_run=False, enforce_retention_duration=False, commit_properties=properties, full=whole
+    )
 
 
 def last_txn(path: str, app: str) -> int | None:
@@ -288,10 +311,18 @@ def last_txn(path: str, app: str) -> int | None:
 
 
 def _properties(app: str, version: int, note: Mapping[str, str] | None = None) -> CommitProperties:
-    return CommitProperties(app_transactions=[Transaction(app, version)], custom_metadata=dict(note or {}), max_commit_retries=3)
+    return CommitProperties(
+        app_transactions=[Transaction(app, version)], custom_metadata=dict(note or {}), max_commit_retries=3
+    )
 
 
-def append(path: str, data: pa.Table | pa.RecordBatchReader, app: str, version: int, configuration: Mapping[str, str] | None = None) -> bool:
+def append(
+    path: str,
+    data: pa.Table | pa.RecordBatchReader,
+    app: str,
+    version: int,
+    configuration: Mapping[str, str] | None = None,
+) -> bool:
     """Append under an application transaction; False if it was there already.
 
     Raises ConcurrentRefreshError where another writer commits the same transaction at the same moment.
@@ -333,11 +364,15 @@ def _write(
             commit_properties=_properties(app, version, note),
         )
     except CommitFailedError as error:
-        raise ConcurrentRefreshError(f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again.") from error
+        raise ConcurrentRefreshError(
+            f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again."
+        ) from error
     return True
 
 
-def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: int, note: Mapping[str, str] | None = None) -> bool:
+def merge(
+    path: str, changes: pa.Table, key: Sequence[str], app: str, version: int, note: Mapping[str, str] | None = None
+) -> bool:
     """Apply a delta to a bag: `changes` holds the columns and WEIGHT (any integer); False if it was done already.
 
     Rows are compared whole, NULLs equal; `key` only makes the search faster. All copies of a touched row are deleted
@@ -365,11 +400,15 @@ def merge(path: str, changes: pa.Table, key: Sequence[str], app: str, version: i
                     commit_properties=_properties(app, version, note),
                 )
                 .when_matched_delete()
-                .when_not_matched_insert({native_ident(c): f"s.{native_ident(c)}" for c in columns}, predicate="s.__ivm_insert = true")
+                .when_not_matched_insert(
+                    {native_ident(c): f"s.{native_ident(c)}" for c in columns}, predicate="s.__ivm_insert = true"
+                )
                 .execute()
             )
     except CommitFailedError as error:
-        raise ConcurrentRefreshError(f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again.") from error
+        raise ConcurrentRefreshError(
+            f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again."
+        ) from error
     return True
 
 
@@ -390,12 +429,16 @@ def _equal(changes: pa.Table, columns: Sequence[str], key: Sequence[str], alias:
     return " AND ".join(conditions)
 
 
-def _merge_source(target: DeltaTable, changes: pa.Table, negative: pa.Table, columns: Sequence[str], key: Sequence[str]) -> pa.Table:
+def _merge_source(
+    target: DeltaTable, changes: pa.Table, negative: pa.Table, columns: Sequence[str], key: Sequence[str]
+) -> pa.Table:
     """The rows to delete (once each) and the rows to insert (as often as they shall occur)."""
     import numpy as np
 
     positive = changes.filter(pc.greater(changes[WEIGHT], 0))
-    inserts = positive.select(columns).take(pa.array(np.repeat(np.arange(positive.num_rows), positive[WEIGHT].to_numpy())))
+    inserts = positive.select(columns).take(
+        pa.array(np.repeat(np.arange(positive.num_rows), positive[WEIGHT].to_numpy()))
+    )
     survivors = _survivors(target, negative, columns, key)
     inserts = pa.concat_tables([inserts, survivors.cast(inserts.schema)]) if survivors.num_rows else inserts
     flagged = [negative.select(columns).append_column("__ivm_insert", pa.array(np.zeros(negative.num_rows, bool)))]
@@ -414,7 +457,9 @@ def _survivors(target: DeltaTable, negative: pa.Table, columns: Sequence[str], k
     return counts.select(list(columns)).take(pa.array(np.repeat(np.arange(len(left)), left)))
 
 
-def copies_left(target: DeltaTable, changes: pa.Table, columns: Sequence[str], name: str, key: Sequence[str] = ()) -> pa.Table:
+def copies_left(
+    target: DeltaTable, changes: pa.Table, columns: Sequence[str], name: str, key: Sequence[str] = ()
+) -> pa.Table:
     """`changes` (columns and WEIGHT, each row once) with the copies the target would hold after them, as `name`."""
     marked = "(SELECT *, 1 AS __ivm_one FROM t) AS t"
     with tempfile.TemporaryDirectory() as folder:
@@ -424,4 +469,8 @@ def copies_left(target: DeltaTable, changes: pa.Table, columns: Sequence[str], n
             f"ON {_equal(changes, columns, key, 'n')} GROUP BY n.__ivm_row",
             {"t": target, "n": DeltaTable(folder)},
         )
-    return changes.take(counts["__ivm_row"]).select(list(columns)).append_column(name, counts["left_of_it"].cast(pa.int64()))
+    return (
+        changes.take(counts["__ivm_row"])
+        .select(list(columns))
+        .append_column(name, counts["left_of_it"].cast(pa.int64()))
+    )

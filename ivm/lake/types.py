@@ -10,7 +10,22 @@ from typing import Any
 from ivm.plan.nodes import Column
 
 #: Types whose values delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py), alone and nested.
-READABLE_TYPES = frozenset(["byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp_ntz", "decimal"])
+READABLE_TYPES = frozenset(
+    [
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "boolean",
+        "string",
+        "binary",
+        "date",
+        "timestamp_ntz",
+        "decimal",
+    ]
+)
 #: Types that Arrow and our own tables hold. Timestamps that Spark wrote as INT96 (its default) delta-rs reads as nanoseconds,
 #: so that those before 1678 and after 2262 come out as others; in our own tables they are microseconds.
 HELD_TYPES = READABLE_TYPES | {"timestamp"}
@@ -44,7 +59,12 @@ def columns_of(schema_json: str) -> tuple[Column, ...]:
     for field in json.loads(schema_json)["fields"]:
         collation = (field.get("metadata") or {}).get("__COLLATIONS", {}).get(field["name"])
         type_ = spark_type(field["type"])
-        columns.append(Column(field["name"], f"string collate {collation.split('.')[-1]}" if collation and type_ == "string" else type_))
+        columns.append(
+            Column(
+                field["name"],
+                f"string collate {collation.split('.')[-1]}" if collation and type_ == "string" else type_,
+            )
+        )
     return tuple(columns)
 
 
@@ -55,7 +75,9 @@ def padded_columns(schema_json: str) -> tuple[Column, ...]:
     >>> padded_columns(json.dumps({"type": "struct", "fields": [field]}))
     (Column(name='c', type='char(5)'),)
     """
-    declared = [(f["name"], str((f.get("metadata") or {}).get(_DECLARED, ""))) for f in json.loads(schema_json)["fields"]]
+    declared = [
+        (f["name"], str((f.get("metadata") or {}).get(_DECLARED, ""))) for f in json.loads(schema_json)["fields"]
+    ]
     return tuple(Column(name, type_) for name, type_ in declared if _CHAR.search(type_))
 
 
@@ -86,7 +108,11 @@ def beyond_arrow(schema_json: str) -> tuple[str, ...]:
     ('v',)
     """
     columns = json.loads(schema_json)["fields"]
-    return tuple(c["name"] for c in columns if any(isinstance(f["type"], str) and f["type"].split("(")[0] not in HELD_TYPES for f in _fields(c)))
+    return tuple(
+        c["name"]
+        for c in columns
+        if any(isinstance(f["type"], str) and f["type"].split("(")[0] not in HELD_TYPES for f in _fields(c))
+    )
 
 
 def _fields(field: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -94,7 +120,9 @@ def _fields(field: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield field
     type_ = field["type"]
     if isinstance(type_, dict):
-        inner = type_.get("fields") or [{"type": type_[k]} for k in ("elementType", "keyType", "valueType") if k in type_]
+        inner = type_.get("fields") or [
+            {"type": type_[k]} for k in ("elementType", "keyType", "valueType") if k in type_
+        ]
         for part in inner:
             yield from _fields(part)
 

@@ -101,7 +101,11 @@ def backfill_dag(config: PipelineConfig) -> DAG:
         params={
             "view": Param(names[0] if names else None, type="string", enum=names, description="The view to rebuild."),
             "where": Param(
-                None, type=["null", "string"], minLength=1, maxLength=2000, description="Only this slice: a condition over the view's columns (its group keys)."
+                None,
+                type=["null", "string"],
+                minLength=1,
+                maxLength=2000,
+                description="Only this slice: a condition over the view's columns (its group keys).",
             ),
             "day": Param(
                 None,

@@ -65,7 +65,9 @@ def _await_port(service: Service, port: int, seconds: int) -> None:
         time.sleep(0.2)
     service.stop()
     tail = "\n".join(service.log.read_text(errors="replace").splitlines()[-5:])
-    raise IvmError(f"{service.name} did not start on port {port} within {seconds} s.", f"The end of {service.log}:\n{tail}")
+    raise IvmError(
+        f"{service.name} did not start on port {port} within {seconds} s.", f"The end of {service.log}:\n{tail}"
+    )
 
 
 def start_connect_server(port: int, log: Path) -> Service:

@@ -66,7 +66,10 @@ def plan_task(folder: str) -> dict[str, Any]:
         protocol.plan(run)
     plan = run.plan
     if plan is None and pipe.context.broken:
-        raise GateError("These views can't be planned: " + "; ".join(f"{v}: {e}" for v, e in pipe.context.broken.items()), "See `ivm status`.")
+        raise GateError(
+            "These views can't be planned: " + "; ".join(f"{v}: {e}" for v, e in pipe.context.broken.items()),
+            "See `ivm status`.",
+        )
     if plan is None:
         raise AirflowSkipException("nothing changed")
     for name, task in plan.tasks.items():
@@ -86,8 +89,14 @@ def apply_task(folder: str) -> dict[str, Any]:
     plan = run.planned
     reports = view_reports(pipe.context, plan, run.outcomes, plan.tasks)
     for report in reports.values():
-        print(f"{report.view}: {report.strategy}, {report.rows_in} rows in, {report.rows_out} out, {report.seconds} s. {report.error or report.reason}")
-    return {"epoch": plan.epoch, "views": {n: asdict(r) for n, r in reports.items()}, "errors": {n: r.error for n, r in reports.items() if r.error}}
+        print(
+            f"{report.view}: {report.strategy}, {report.rows_in} rows in, {report.rows_out} out, {report.seconds} s. {report.error or report.reason}"
+        )
+    return {
+        "epoch": plan.epoch,
+        "views": {n: asdict(r) for n, r in reports.items()},
+        "errors": {n: r.error for n, r in reports.items() if r.error},
+    }
 
 
 @_step
@@ -107,7 +116,11 @@ def check_task(folder: str) -> dict[str, Any]:
             print(f"Data Docs: {index}")
     for view, why in run.held.items():
         print(f"{view}: held back, {why.reason}")
-    return {"epoch": run.planned.epoch, "checks": len(load(checks, 1)), "held": {v: h.reason for v, h in run.held.items()}}
+    return {
+        "epoch": run.planned.epoch,
+        "checks": len(load(checks, 1)),
+        "held": {v: h.reason for v, h in run.held.items()},
+    }
 
 
 @_step
@@ -121,9 +134,16 @@ def publish_task(folder: str) -> dict[str, Any]:
         protocol.publish(run)
     plan, manifest = run.planned, run.manifest
     assert manifest is not None
-    errors = {n: r.error for n, r in view_reports(pipe.context, plan, run.outcomes, [*plan.tasks, *plan.broken]).items() if r.error}
+    errors = {
+        n: r.error
+        for n, r in view_reports(pipe.context, plan, run.outcomes, [*plan.tasks, *plan.broken]).items()
+        if r.error
+    }
     if errors:
-        raise GateError("Published, but not these views: " + "; ".join(f"{n}: {e}" for n, e in errors.items()) + ".", "See `ivm status` and `ivm check`.")
+        raise GateError(
+            "Published, but not these views: " + "; ".join(f"{n}: {e}" for n, e in errors.items()) + ".",
+            "See `ivm status` and `ivm check`.",
+        )
     return {"epoch": manifest.epoch, "versions": {n: s.version for n, s in manifest.units.items() if s.public}}
 
 
@@ -136,8 +156,14 @@ def compact_task(folder: str, due_every: int = 1) -> dict[str, Any]:
         raise AirflowSkipException(f"compaction is due in epoch {epoch - epoch % due_every + due_every}")
     done = pipe.compact()
     if left_out := [f"{c.table}: {c.error}" for c in done if c.error]:
-        raise StateError("Compacted, but not these: " + "; ".join(left_out) + ".", "The next refresh builds anew what can't be read.")
-    return {"epoch": epoch, "tables": len(done), "files": [sum(c.files_before for c in done), sum(c.files_after for c in done)]}
+        raise StateError(
+            "Compacted, but not these: " + "; ".join(left_out) + ".", "The next refresh builds anew what can't be read."
+        )
+    return {
+        "epoch": epoch,
+        "tables": len(done),
+        "files": [sum(c.files_before for c in done), sum(c.files_after for c in done)],
+    }
 
 
 #: The task of each step of a refresh.

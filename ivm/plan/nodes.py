@@ -212,7 +212,9 @@ class Branch:
         known = {(leaf.alias, c) for leaf in self.leaves for c in leaf.columns}
         for expr in (*self.predicates, *(o.expr for o in self.outputs)):
             _require(expr.reads <= known, f"{expr.text} reads {sorted(expr.reads - known)}, which no leaf has")
-        texts = [e.text for e in (*self.predicates, *(o.expr for o in self.outputs))] + ([self.source] if self.source else [])
+        texts = [e.text for e in (*self.predicates, *(o.expr for o in self.outputs))] + (
+            [self.source] if self.source else []
+        )
         strangers = {a for t in texts for a in t.leaves} - set(aliases)
         _require(not strangers, f"there are no leaves {sorted(strangers)}, only {aliases}")
 
@@ -290,7 +292,9 @@ class Reduce:
     @property
     def tail(self) -> str:
         """The clauses after FROM, "" but for `top`."""
-        limits = (f"\nLIMIT {self.limit}" if self.limit >= 0 else "") + (f"\nOFFSET {self.offset}" if self.offset > 0 else "")
+        limits = (f"\nLIMIT {self.limit}" if self.limit >= 0 else "") + (
+            f"\nOFFSET {self.offset}" if self.offset > 0 else ""
+        )
         return f"ORDER BY {self.order}{limits}" if self.kind == "top" else ""
 
     @property
@@ -327,10 +331,18 @@ class Unit:
     arranged: bool = True
 
     def __post_init__(self) -> None:
-        _require(self.arranged or (self.reduce is not None and self.reduce.linear), f"{self.name}: only accumulators can do without stored rows")
-        _require(not self.least or self.fixpoint == "distinct", f"{self.name}: only the rows of a set may be the least ones")
+        _require(
+            self.arranged or (self.reduce is not None and self.reduce.linear),
+            f"{self.name}: only accumulators can do without stored rows",
+        )
+        _require(
+            not self.least or self.fixpoint == "distinct", f"{self.name}: only the rows of a set may be the least ones"
+        )
         _require(self.fixpoint in ("", "all", "distinct"), f"fixpoint {self.fixpoint!r}")
-        _require(bool(self.fixpoint) == (self.name in self.core.relations), f"{self.name}: a fixpoint reads itself, and nothing else does")
+        _require(
+            bool(self.fixpoint) == (self.name in self.core.relations),
+            f"{self.name}: a fixpoint reads itself, and nothing else does",
+        )
         _require((self.reduce is None) == (self.post is None), "a post stage belongs to a reduce")
         if self.reduce and not self.reduce.linear:
             _require(self.stores_keys, f"{self.name} must store its group keys to find its old rows")

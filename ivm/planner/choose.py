@@ -31,7 +31,12 @@ class Choice:
 
 
 def choose(
-    rows: Mapping[str, int | None], deltas: Mapping[str, int], strict: bool, whole: Collection[str] = (), met: int = 0, limits: Limits = EMBEDDED
+    rows: Mapping[str, int | None],
+    deltas: Mapping[str, int],
+    strict: bool,
+    whole: Collection[str] = (),
+    met: int = 0,
+    limits: Limits = EMBEDDED,
 ) -> Choice:
     """Choose for one view: `rows` of its inputs (None if unknown), `deltas`, the changed rows of each, which are read `whole`, and the rows `met`.
 
@@ -53,10 +58,14 @@ def choose(
     if by_delta < full:
         why = f"no equality leads from this change to the rows of {', '.join(sorted(whole))} it affects, so a full refresh is cheaper"
         return Choice("full", incremental, full, why)
-    return Choice("full", incremental, full, f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper")
+    return Choice(
+        "full", incremental, full, f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper"
+    )
 
 
-def met_rows(unit: Unit, rows: Mapping[str, int | None], deltas: Mapping[str, int], stored: int, from_stored: bool) -> int:
+def met_rows(
+    unit: Unit, rows: Mapping[str, int | None], deltas: Mapping[str, int], stored: int, from_stored: bool
+) -> int:
     """The rows that the changed ones meet, if these are spread evenly: in what a branch joins, and in groups that are computed anew.
 
     `stored` is how many rows the unit has; `from_stored` says that a LIMIT is answered from these.
@@ -88,7 +97,9 @@ def _evaluated_again(branch: Branch, rows: Mapping[str, int], deltas: Mapping[st
     """With outer joins or subqueries: in both states the affected rows of the product, and all that they read."""
     outer = max([1, *(rows.get(leaf.relation, 0) for leaf in branch.linear)])
     affected = sum(deltas.get(leaf.relation, 0) for leaf in branch.linear)
-    affected += sum(deltas.get(leaf.relation, 0) * max(1, outer // max(1, rows.get(leaf.relation, 0))) for leaf in branch.dependents)
+    affected += sum(
+        deltas.get(leaf.relation, 0) * max(1, outer // max(1, rows.get(leaf.relation, 0))) for leaf in branch.dependents
+    )
     there = [rows.get(leaf.relation, 0) for leaf in branch.leaves]
     return BOTH_STATES * sum(min(n, min(outer, affected) * max(1, n // outer)) for n in there)
 
@@ -101,8 +112,13 @@ def wide_products(unit: Unit, rows: Mapping[str, int | None], limits: Limits = E
         sizes = [max(rows.get(branch.leaf(a).relation) or 0 for a in part) for part in parts]
         product = math.prod(sizes) if len(parts) > 1 else 0
         if product > limits.wide_product:
-            named = " x ".join(f"{'/'.join(branch.leaf(a).relation for a in sorted(part))} ({n:,} rows)" for part, n in zip(parts, sizes, strict=True))
-            found.append(f"the join {named} has no equality of columns and may have {product:,} rows; each change reads the other side whole")
+            named = " x ".join(
+                f"{'/'.join(branch.leaf(a).relation for a in sorted(part))} ({n:,} rows)"
+                for part, n in zip(parts, sizes, strict=True)
+            )
+            found.append(
+                f"the join {named} has no equality of columns and may have {product:,} rows; each change reads the other side whole"
+            )
     return found
 
 

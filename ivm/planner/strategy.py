@@ -141,8 +141,12 @@ class Fixpoint(Incremental):
         if self.unit.fixpoint == "distinct":
             facts = given(self.unit, CANDIDATES, self.facts, None)
             on = [c.name for c in self.unit.columns]
-            found["what is left of lost rows"] = support_sql(walk_support(self.unit, facts, self.changed, True, on, Requests()), reads)
-        found["each iteration"] = step_sql(walk_steps(self.unit, given(self.unit, FRONTIER, self.facts, None), self.changed, Requests()), reads)
+            found["what is left of lost rows"] = support_sql(
+                walk_support(self.unit, facts, self.changed, True, on, Requests()), reads
+            )
+        found["each iteration"] = step_sql(
+            walk_steps(self.unit, given(self.unit, FRONTIER, self.facts, None), self.changed, Requests()), reads
+        )
         return found
 
 

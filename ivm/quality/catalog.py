@@ -36,22 +36,31 @@ def check_rules(view: str, rules: Any, where: str) -> None:
     installed only the form is checked.
     """
     if not isinstance(rules, list):
-        raise ConfigError(f"{where} must be a list of expectations, found {shown(rules)}.", "Write `- expect_...: {column: ...}`.")
+        raise ConfigError(
+            f"{where} must be a list of expectations, found {shown(rules)}.", "Write `- expect_...: {column: ...}`."
+        )
     for rule in rules:
         name, arguments = rule_parts(view, rule)
         known = classes()
         if known and name not in known:
             close = get_close_matches(name, known, 3, 0.5)
             raise ConfigError(
-                f"View {view!r} has a check {shown(name)}, which Great Expectations does not know.", f"Close to it: {', '.join(close) or 'see its gallery'}."
+                f"View {view!r} has a check {shown(name)}, which Great Expectations does not know.",
+                f"Close to it: {', '.join(close) or 'see its gallery'}.",
             )
         taken = arguments_of(name)
         unknown = sorted(str(a) for a in arguments if taken.allowed and a not in taken.allowed)
         if unknown:
-            raise ConfigError(f"The check {name} of view {view!r} takes no {shown(unknown[0])}.", f"It takes: {', '.join(sorted(taken.allowed))}.")
+            raise ConfigError(
+                f"The check {name} of view {view!r} takes no {shown(unknown[0])}.",
+                f"It takes: {', '.join(sorted(taken.allowed))}.",
+            )
         missing = [a for a in taken.required if a not in arguments]
         if missing:
-            raise ConfigError(f"The check {name} of view {view!r} lacks {', '.join(missing)}.", f"Write `- {name}: {{{missing[0]}: ...}}`.")
+            raise ConfigError(
+                f"The check {name} of view {view!r} lacks {', '.join(missing)}.",
+                f"Write `- {name}: {{{missing[0]}: ...}}`.",
+            )
 
 
 def rule_parts(view: str, rule: Any) -> tuple[str, Mapping[str, Any]]:
@@ -60,7 +69,11 @@ def rule_parts(view: str, rule: Any) -> tuple[str, Mapping[str, Any]]:
         raise ConfigError(f"A check of view {view!r} is {shown(rule)}.", "Write it as `- expect_...: {column: ...}`.")
     ((name, arguments),) = rule.items()
     arguments = {} if arguments is None else arguments
-    if not isinstance(name, str) or not isinstance(arguments, Mapping) or not all(isinstance(a, str) for a in arguments):
+    if (
+        not isinstance(name, str)
+        or not isinstance(arguments, Mapping)
+        or not all(isinstance(a, str) for a in arguments)
+    ):
         raise ConfigError(f"A check of view {view!r} is {shown(rule)}.", "Write it as `- expect_...: {column: ...}`.")
     return name, arguments
 
@@ -90,7 +103,10 @@ def arguments_of(name: str) -> Arguments:
     except (OSError, ValueError):
         return Arguments()
     closed = schema.get("additionalProperties") is False
-    return Arguments(frozenset(schema.get("properties", {})) - {"metadata"} if closed else frozenset(), tuple(schema.get("required", ())))
+    return Arguments(
+        frozenset(schema.get("properties", {})) - {"metadata"} if closed else frozenset(),
+        tuple(schema.get("required", ())),
+    )
 
 
 def _core() -> Path | None:

@@ -46,7 +46,9 @@ def build(rules: Sequence[Mapping[str, Any]], view: str) -> list[Any]:
         try:
             expectations.append(getattr(gxe, classes()[name])(**arguments))
         except Exception as error:
-            raise ConfigError(f"The check {name} of view {view!r} is not right: {_complaint(error)}.", "Look at its arguments.") from error
+            raise ConfigError(
+                f"The check {name} of view {view!r} is not right: {_complaint(error)}.", "Look at its arguments."
+            ) from error
     return expectations
 
 
@@ -62,7 +64,9 @@ def _complaint(error: Exception) -> str:
     return "; ".join(f"{where.strip()}: {what.strip()}" for where, what in zip(lines[1::2], lines[2::2], strict=False))
 
 
-def validate(folder: Location, view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any]) -> list[Result]:
+def validate(
+    folder: Location, view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any]
+) -> list[Result]:
     """Judge a frame; one result an expectation. An expectation that raises has failed.
 
     The suite's result is kept in `folder` for Data Docs where the user wrote the suite, or where it failed.
@@ -85,14 +89,18 @@ def validate(folder: Location, view: str, epoch: int, scope: str, frame: Any, ex
 def _suite(name: str, expectations: Sequence[Any]) -> Any:
     import great_expectations as gx
 
-    return gx.ExpectationSuite(name=name, expectations=[e.model_copy() if hasattr(e, "model_copy") else e.copy() for e in expectations])
+    return gx.ExpectationSuite(
+        name=name, expectations=[e.model_copy() if hasattr(e, "model_copy") else e.copy() for e in expectations]
+    )
 
 
 def _definition(context: Any, kind: str) -> Any:
     cache: dict[str, Any] = _local.__dict__.setdefault("definitions", {})
     if kind not in cache:
         sources = context.data_sources
-        source = sources.add_pandas(f"ivm_{kind}") if kind == "pandas" else sources.add_spark(f"ivm_{kind}", persist=False)
+        source = (
+            sources.add_pandas(f"ivm_{kind}") if kind == "pandas" else sources.add_spark(f"ivm_{kind}", persist=False)
+        )
         cache[kind] = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
     return cache[kind]
 
@@ -116,7 +124,16 @@ def _result(view: str, epoch: int, scope: str, result: Any, document: str) -> Re
             )
             some = detail.get("partial_unexpected_list") or []
             message = counts + (f", e.g. {some[:3]}" if some else "")
-    return Result(view, epoch, scope, config.type, {k: _plain(v) for k, v in arguments.items()}, bool(result.success), message, document)
+    return Result(
+        view,
+        epoch,
+        scope,
+        config.type,
+        {k: _plain(v) for k, v in arguments.items()},
+        bool(result.success),
+        message,
+        document,
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -39,11 +39,14 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
     """
     results: list[Result] = []
     failures: dict[str, list[str]] = {}
-    todo = [o for o in outcomes.values() if not o.error and o.state is not None and o.state.public and o.publish != "none"]
+    todo = [
+        o for o in outcomes.values() if not o.error and o.state is not None and o.state.public and o.publish != "none"
+    ]
     unknown = sorted(set(context.checks) - {v.name for v in context.views.values()})
     if unknown:
         raise ConfigError(
-            f"checks.yml has checks for {', '.join(unknown)}, which is no view.", f"There are: {', '.join(v.name for v in context.views.values())}."
+            f"checks.yml has checks for {', '.join(unknown)}, which is no view.",
+            f"There are: {', '.join(v.name for v in context.views.values())}.",
         )
     for i, outcome in enumerate(todo):
         try:
@@ -72,12 +75,16 @@ def _check_view(context: Context, epoch: int, outcome: Outcome) -> list[Result]:
         results += validate(folder, view.name, epoch, "built-in", touched, build(rules, view.name))
     if outcome.state is not None and outcome.state.key and batch.num_rows:
         rules = [{"expect_column_values_to_be_between": {"column": KEY_COPIES, "min_value": 0, "max_value": 1}}]
-        results += validate(folder, view.name, epoch, "key", _key_copies(context, outcome, batch), build(rules, view.name))
+        results += validate(
+            folder, view.name, epoch, "key", _key_copies(context, outcome, batch), build(rules, view.name)
+        )
     if user.get("delta"):
         inserted = batch.filter(pa.compute.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT])
         results += validate(folder, view.name, epoch, "delta", _pandas(inserted), build(user["delta"], view.name))
     if user.get("state"):
-        results += validate(folder, view.name, epoch, "state", _state(context, epoch, outcome), build(user["state"], view.name))
+        results += validate(
+            folder, view.name, epoch, "state", _state(context, epoch, outcome), build(user["state"], view.name)
+        )
     return results
 
 
@@ -88,8 +95,12 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     schema = native.arrow_schema(state.schema)
     if outcome.publish == "merge":
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
-        return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
-    rows, schema = _staged(context, outcome) if state.rows <= context.limits.judged_rows else (schema.empty_table(), schema)
+        return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(
+            pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
+        )
+    rows, schema = (
+        _staged(context, outcome) if state.rows <= context.limits.judged_rows else (schema.empty_table(), schema)
+    )
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 
 
@@ -103,7 +114,9 @@ def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
         return native.plain(native.parquet(Location.of(staging)).to_table()), schema
     columns = [f"to_json({ident(c)}) AS {ident(c)}" if c in strange else ident(c) for c in schema.names]
     schema = pa.schema([f.with_type(pa.string()) if f.name in strange else f for f in schema])
-    return native.plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM {parquet_ref(staging)}").toArrow()), schema
+    return native.plain(
+        context.spark().sql(f"SELECT {', '.join(columns)} FROM {parquet_ref(staging)}").toArrow()
+    ), schema
 
 
 def _published(context: Context, outcome: Outcome) -> Any:
@@ -142,11 +155,17 @@ def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | Dat
         if state.rows <= context.limits.judged_rows:
             return _pandas(_staged(context, outcome)[0])
         return context.spark().sql(f"SELECT * FROM {parquet_ref(outcome.staging)}")
-    if state.rows + outcome.rows_out <= context.limits.judged_rows and not any(pa.types.is_nested(t) for t in schema.types):
+    if state.rows + outcome.rows_out <= context.limits.judged_rows and not any(
+        pa.types.is_nested(t) for t in schema.types
+    ):
         old = native.read(_published(context, outcome), schema.names).cast(schema)
-        weighted = pa.concat_tables([old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)])
+        weighted = pa.concat_tables(
+            [old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)]
+        )
         return _pandas(native.consolidate(weighted, schema.names).drop_columns([WEIGHT]))
-    return context.spark().sql(after_batch(context, outcome.unit, state, context.compiled[outcome.view].program.columns, epoch))
+    return context.spark().sql(
+        after_batch(context, outcome.unit, state, context.compiled[outcome.view].program.columns, epoch)
+    )
 
 
 def _pandas(table: pa.Table) -> pd.DataFrame:

@@ -48,4 +48,6 @@ def _read(file: Location) -> list[Result]:
     try:
         return [Result(**json.loads(line)) for line in file.read().decode().splitlines()]
     except (OSError, ValueError, TypeError) as error:
-        raise StateError(f"The kept results of checks in {file} can't be read.", "Remove the file: the next refresh writes its own.") from error
+        raise StateError(
+            f"The kept results of checks in {file} can't be read.", "Remove the file: the next refresh writes its own."
+        ) from error

@@ -105,7 +105,11 @@ class Apply:
             return Outcome(unit, view, strategy, "failed", "", "none", None, error=str(self.inputs.missing[gone]))
         failed = next((r for r in reads if r in self.outcomes and self.outcomes[r].error), None)
         why = f"{failed} failed, which it reads"
-        return Outcome(unit, view, strategy, "upstream_failed", "", "none", None, error=why) if failed is not None else None
+        return (
+            Outcome(unit, view, strategy, "upstream_failed", "", "none", None, error=why)
+            if failed is not None
+            else None
+        )
 
     def _required(self, view: str, unit: str) -> Full | None:
         """Why a unit is refreshed in full whatever has changed, if it is."""
@@ -116,7 +120,10 @@ class Apply:
         inner = next((o for o in mine if o.strategy == FULL and not o.error), None)
         if inner is not None:
             return Full(inner.code, inner.reason)
-        replaced = next((r for r in self.inputs.reads(view, unit) if r in self.outcomes and self.outcomes[r].publish == "replace"), None)
+        replaced = next(
+            (r for r in self.inputs.reads(view, unit) if r in self.outcomes and self.outcomes[r].publish == "replace"),
+            None,
+        )
         return Full("upstream_replaced", f"{replaced!r} was replaced as a whole") if replaced is not None else None
 
     def _decided(self, view: str, name: str, lacking: bool = False) -> Strategy:
@@ -135,7 +142,9 @@ class Apply:
         state = self.inputs.manifest.units[unit]
         if isinstance(strategy, Unchanged):
             cursors = {r: self.inputs.cursor(r) for r in self.inputs.units[unit].reads}
-            self._done(Outcome(unit, view, UNCHANGED, strategy.code, strategy.reason, "none", replace(state, cursors=cursors)))
+            self._done(
+                Outcome(unit, view, UNCHANGED, strategy.code, strategy.reason, "none", replace(state, cursors=cursors))
+            )
         else:
             jobs.append(Job(view, strategy, state))
 
@@ -172,7 +181,9 @@ class Apply:
         if strategy is None or strategy.code == RECOVERED:
             _log.warning("view %s: the incremental refresh of %s failed: %s", view, unit, told(error))
         if strategy is None:
-            self._done(Outcome(unit, view, INCREMENTAL, "failed", "", "none", None, error=told(error), first_error=told(error)))
+            self._done(
+                Outcome(unit, view, INCREMENTAL, "failed", "", "none", None, error=told(error), first_error=told(error))
+            )
         return [_Build(view, unit, strategy)] if strategy is not None else []
 
     def _run_builds(self, builds: Sequence[_Build]) -> None:

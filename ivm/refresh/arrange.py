@@ -72,12 +72,26 @@ def statuses(context: Context) -> list[dict[str, Any]]:
         path = context.layout.arrangement(relation, keys)
         if native.exists(path):
             unknown = {"rows": None, "since": None, "upto": None}
-            shown: dict[str, Any] = {"relation": relation, "keys": list(keys), "views": views, **unknown, "table": path, "error": ""}
+            shown: dict[str, Any] = {
+                "relation": relation,
+                "keys": list(keys),
+                "views": views,
+                **unknown,
+                "table": path,
+                "error": "",
+            }
             try:
                 now = ArrangedTrace(path).description
-                shown |= {"keys": list(now.keys), "rows": native.rows(native.table(path)), "since": since_of(now), "upto": upto_of(now)}
+                shown |= {
+                    "keys": list(now.keys),
+                    "rows": native.rows(native.table(path)),
+                    "since": since_of(now),
+                    "upto": upto_of(now),
+                }
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is made anew
-                shown["error"] = f"it is made anew when it is next asked for: {error_text(error) or type(error).__name__}"
+                shown["error"] = (
+                    f"it is made anew when it is next asked for: {error_text(error) or type(error).__name__}"
+                )
             found.append(shown)
     return found
 
@@ -113,7 +127,13 @@ class Followed:
     delta: Callable[[int, str, Sequence[str]], pa.Table | None]
 
 
-def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot], sources: Mapping[str, Cursor], units: Mapping[str, UnitState]) -> Followed:
+def followed(
+    context: Context,
+    relation: str,
+    snapshots: Mapping[str, Snapshot],
+    sources: Mapping[str, Cursor],
+    units: Mapping[str, UnitState],
+) -> Followed:
     """A source up to its cursor, its times versions; or a view as of the last committed epoch, its times epochs."""
     if relation not in sources:
         state = units[relation]
@@ -125,7 +145,14 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
                 return None
             return read_batches(trace, columns, after, state.epoch, schema, within(state.batches, EPOCH))
 
-        return Followed(f"{state.definition}/{state.output_generation}", state.epoch, "", schema, unit_table(context, relation, state), published)
+        return Followed(
+            f"{state.definition}/{state.output_generation}",
+            state.epoch,
+            "",
+            schema,
+            unit_table(context, relation, state),
+            published,
+        )
 
     snapshot, at = snapshots[relation], sources[relation]
     assert at.version is not None
@@ -137,16 +164,25 @@ def followed(context: Context, relation: str, snapshots: Mapping[str, Snapshot],
         try:
             return source_delta(snapshot, after, upto, columns, context.spark, context.limits.delta_rows)
         except Exception as error:  # noqa: BLE001 - whatever keeps the feed from being read, the table itself can be
-            _log.info("the arrangement of %s is made anew: its feed after version %s can't be read (%s)", snapshot.path, after, error)
+            _log.info(
+                "the arrangement of %s is made anew: its feed after version %s can't be read (%s)",
+                snapshot.path,
+                after,
+                error,
+            )
             return None
 
-    return Followed(at.table_id, upto, at.fingerprint, native.arrow_schema(snapshot.schema), frozen_table(snapshot, upto), fed)
+    return Followed(
+        at.table_id, upto, at.fingerprint, native.arrow_schema(snapshot.schema), frozen_table(snapshot, upto), fed
+    )
 
 
 class Arrangements:
     """The arrangements of one epoch, each brought up to date when it is first asked for."""
 
-    def __init__(self, context: Context, follow: Callable[[str], Followed], columns: Callable[[str], Sequence[str]]) -> None:
+    def __init__(
+        self, context: Context, follow: Callable[[str], Followed], columns: Callable[[str], Sequence[str]]
+    ) -> None:
         self.context = context
         self._follow = follow
         self._columns = columns
@@ -161,12 +197,20 @@ class Arrangements:
                 self._traces[one] = brought_up(self.context, one, self._follow(relation), self._columns(relation))
         traces = {a.keys: self._traces[a] for a in asked}
         find = functools.partial(_found, self.context)
-        return tuple(Index(k, functools.partial(find, t, as_of)) for k, t in traces.items() if t.description.since.reached_by(as_of))
+        return tuple(
+            Index(k, functools.partial(find, t, as_of))
+            for k, t in traces.items()
+            if t.description.since.reached_by(as_of)
+        )
 
 
-def _found(context: Context, trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Location) -> pa.Table:
+def _found(
+    context: Context, trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Location
+) -> pa.Table:
     try:
-        return trace.matching(as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch, context.limits.literal_keys)
+        return trace.matching(
+            as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch, context.limits.literal_keys
+        )
     except Exception:
         Location.of(trace.path).drop()  # the views that search it are built anew this time, and it by the next refresh
         raise
@@ -197,7 +241,9 @@ def _carried_on(path: str, followed: Followed, needed: Sequence[str]) -> Arrange
     upto = upto_of(now)
     stored = native.arrow_schema(native.table(path).schema().to_json())
     same = all(stored.field(c).type == followed.schema.field(c).type for c in held if c in followed.schema.names)
-    other = now.origin != followed.origin or upto > followed.time or (upto == followed.time and now.mark != followed.mark)
+    other = (
+        now.origin != followed.origin or upto > followed.time or (upto == followed.time and now.mark != followed.mark)
+    )
     if other or not same or not set(needed) <= set(held) <= set(followed.schema.names):
         return None
     if upto < followed.time:
@@ -226,10 +272,14 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     stamps = f"CAST({followed.time} AS bigint) AS {ident(TIME)}, CAST(1 AS bigint) AS {ident(WEIGHT)}"
     order = ", ".join(ident(k) for k in asked.keys)
     in_order = context.layout.arrangements / ".sorted"
-    context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode("overwrite").parquet(in_order.spark)
+    context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode(
+        "overwrite"
+    ).parquet(in_order.spark)
     schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
     path = context.layout.arrangement(asked.relation, asked.keys)
-    trace = ArrangedTrace.load(path, asked.keys, native.stream(in_order, schema), followed.time, followed.origin, followed.mark)
+    trace = ArrangedTrace.load(
+        path, asked.keys, native.stream(in_order, schema), followed.time, followed.origin, followed.mark
+    )
     in_order.drop()
     return trace
 
@@ -238,8 +288,15 @@ def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
     """Make an arrangement anew where much of it is history; readers are at its last time."""
     path = context.layout.arrangement(asked.relation, asked.keys)
     now = ArrangedTrace(path).description
-    sums = native.query(f"SELECT count(*) AS n, count(CASE WHEN {native_ident(TIME)} > {since_of(now)} THEN 1 END) AS later FROM t", {"t": native.table(path)})
+    sums = native.query(
+        f"SELECT count(*) AS n, count(CASE WHEN {native_ident(TIME)} > {since_of(now)} THEN 1 END) AS later FROM t",
+        {"t": native.table(path)},
+    )
     (held,) = sums.to_pylist()
-    if now.origin == followed.origin and upto_of(now) <= followed.time and held["later"] > context.limits.history_share * held["n"]:
+    if (
+        now.origin == followed.origin
+        and upto_of(now) <= followed.time
+        and held["later"] > context.limits.history_share * held["n"]
+    ):
         rebuilt(context, asked, followed, now.values)
         native.vacuum(path, context.retention.hours)

@@ -44,7 +44,10 @@ def as_of_sql(context: Context, view: str, day: str | datetime.date | None, revi
     """
     manifest = context.log.manifest(revision)
     if view not in manifest.units:
-        raise ViewError(f"View {context.views[view].name!r} did not exist at revision {manifest.epoch}.", "Read it at a later one, or refresh first.")
+        raise ViewError(
+            f"View {context.views[view].name!r} did not exist at revision {manifest.epoch}.",
+            "Read it at a later one, or refresh first.",
+        )
     literal = "" if day is None else f"DATE '{as_day(day).isoformat()}'"
     if literal and not any(context.sources[s].effective_date for s in _sources(context, view)):
         raise ConfigError(
@@ -57,7 +60,11 @@ def as_of_sql(context: Context, view: str, day: str | datetime.date | None, revi
 def revisions(context: Context, view: str) -> list[Revision]:
     """The revisions that a view's companion keeps apart, oldest first; the first stands for all that came before. Raises ConfigError without one."""
     unit, state = companion_or_raise(context, view)
-    path = context.layout.accumulator_trace(unit.name, state.generation) if unit.reduce else context.layout.output_trace(unit.name, state.output_generation)
+    path = (
+        context.layout.accumulator_trace(unit.name, state.generation)
+        if unit.reduce
+        else context.layout.output_trace(unit.name, state.output_generation)
+    )
     if not native.exists(path):
         return []
     counted = within(state.batches, EPOCH)

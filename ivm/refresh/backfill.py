@@ -44,7 +44,11 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     started = time.perf_counter()
     committed_or_raise(context, view)
     open_epoch = context.log.open_epoch()
-    if open_epoch is not None and in_one_go(context.log.plan(open_epoch)) and not context.log.has(open_epoch, "checked"):
+    if (
+        open_epoch is not None
+        and in_one_go(context.log.plan(open_epoch))
+        and not context.log.has(open_epoch, "checked")
+    ):
         abandon(context, context.log.plan(open_epoch))
     elif open_epoch is not None:
         raise StateError("An epoch is open: an earlier refresh did not end.", "Run a refresh first, then the backfill.")
@@ -53,11 +57,21 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     integrity = inspect_tables(context, context.log.manifest())
     damaged = next((integrity.damaged[u] for u in compiled.unit_names if u in integrity.damaged), "")
     state = context.log.manifest().units[view]
-    other = "its definition" if state.definition != compiled.definition else changed(state.settings, settings(context.spark()))
+    other = (
+        "its definition"
+        if state.definition != compiled.definition
+        else changed(state.settings, settings(context.spark()))
+    )
     if other:
-        raise StateError(f"{view!r} is built by another definition or in another session: {other}.", "Run a refresh first, which rebuilds it.")
+        raise StateError(
+            f"{view!r} is built by another definition or in another session: {other}.",
+            "Run a refresh first, which rebuilds it.",
+        )
     if damaged:
-        raise StateError(f"The state of {view!r} is not what the last epoch left: {damaged}.", f"Rebuild the whole view: `ivm repair {view}`.")
+        raise StateError(
+            f"The state of {view!r} is not what the last epoch left: {damaged}.",
+            f"Rebuild the whole view: `ivm repair {view}`.",
+        )
     task = ViewTask(INCREMENTAL, "backfill", f"the slice {where} was rebuilt", compiled.definition)
     plan = EpochPlan(context.log.next_epoch(), context.log.manifest().sources, {view: task}, adopted=integrity.adopted)
     write_plan(context, plan)
@@ -68,7 +82,9 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
         raise
     run = Run(context, gate, plan=plan, outcomes=context.log.record_outcomes(plan.epoch, [outcome]))
     advance(run, "check", "publish")
-    return Report(plan.epoch, view_reports(context, plan, run.outcomes, [view]), round(time.perf_counter() - started, 3))
+    return Report(
+        plan.epoch, view_reports(context, plan, run.outcomes, [view]), round(time.perf_counter() - started, 3)
+    )
 
 
 def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, started: float) -> Outcome:
@@ -78,16 +94,29 @@ def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, start
     names = [c.name for c in compiled.program.columns]
     published = f"{signed(unit_table(context, view, state), names, -1)} WHERE {where}"
     fresh = f"{signed(f'({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed`', names, 1)} WHERE {where}"
-    rows = native.plain(context.spark().sql(consolidated(f"{fresh}\nUNION ALL\n{published}", compiled.program.columns)).toArrow())
+    rows = native.plain(
+        context.spark().sql(consolidated(f"{fresh}\nUNION ALL\n{published}", compiled.program.columns)).toArrow()
+    )
     batch = rows.cast(pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
     unit = compiled.program.units[-1] if compiled.program.units else None
     if unit is not None and unit.reduce is not None and unit.reduce.linear:
         _rebuild_accumulators(context, unit, manifest, where, plan.epoch)
-    append_batch(context.layout.output_trace(view, state.output_generation), batch, plan.epoch, context.app(view, f"output/{state.output_generation}"))
-    after = replace(state, epoch=plan.epoch if batch.num_rows else state.epoch, batches=with_epoch(state.batches, plan.epoch, manifest.epoch))
+    append_batch(
+        context.layout.output_trace(view, state.output_generation),
+        batch,
+        plan.epoch,
+        context.app(view, f"output/{state.output_generation}"),
+    )
+    after = replace(
+        state,
+        epoch=plan.epoch if batch.num_rows else state.epoch,
+        batches=with_epoch(state.batches, plan.epoch, manifest.epoch),
+    )
     seconds = time.perf_counter() - started
     publish = "merge" if batch.num_rows else "none"
-    return Outcome(view, view, INCREMENTAL, task.code, task.reason, publish, after, rows_out=batch.num_rows, seconds=seconds)
+    return Outcome(
+        view, view, INCREMENTAL, task.code, task.reason, publish, after, rows_out=batch.num_rows, seconds=seconds
+    )
 
 
 def check_condition(context: Context, view: str, where: str) -> str:
@@ -130,7 +159,13 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
     name = f"__ivm_{context.name}_{epoch}_backfill"
     scratch = context.layout.scratch(epoch, "slice")
     scratch.make()
-    register(context.spark(), name, native.read(native.table(path), [c.name for c in columns], within(state.batches, EPOCH)), columns, scratch)
+    register(
+        context.spark(),
+        name,
+        native.read(native.table(path), [c.name for c in columns], within(state.batches, EPOCH)),
+        columns,
+        scratch,
+    )
     keys = [k.name for k in unit.reduce.keys]
     sums = [*(a.name for a in accumulators(unit.reduce)), COUNT]
     renamed = ", ".join(f"{ident(k)} AS {ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
@@ -142,10 +177,22 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
     on = " AND ".join(f"r.{ident(k)} <=> w.{ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
     fresh = accumulate(unit, core_sql(unit.core, as_read(context, manifest, state)), weighted=False)
     both = f"{sliced(fresh, '')} UNION ALL {sliced(accumulated(unit, ident(name)), '-')}"
-    added = ", ".join([*(ident(k) for k in keys), *(f"CAST(SUM({ident(c.name)}) AS {c.type}) AS {ident(c.name)}" for c in columns if c.name not in keys)])
+    added = ", ".join(
+        [
+            *(ident(k) for k in keys),
+            *(f"CAST(SUM({ident(c.name)}) AS {c.type}) AS {ident(c.name)}" for c in columns if c.name not in keys),
+        ]
+    )
     having = " OR ".join(f"SUM({ident(s)}) <> 0" for s in sums)
-    batch = native.plain(context.spark().sql(f"SELECT {added} FROM ({both}) GROUP BY {columns_sql(keys)} HAVING {having}").toArrow())
+    batch = native.plain(
+        context.spark().sql(f"SELECT {added} FROM ({both}) GROUP BY {columns_sql(keys)} HAVING {having}").toArrow()
+    )
     schema = native.arrow_schema(native.table(path).schema().to_json())
-    append_batch(path, batch.cast(pa.schema([schema.field(c.name) for c in columns])), epoch, context.app(unit.name, f"accumulators/{state.generation}"))
+    append_batch(
+        path,
+        batch.cast(pa.schema([schema.field(c.name) for c in columns])),
+        epoch,
+        context.app(unit.name, f"accumulators/{state.generation}"),
+    )
     context.spark().catalog.dropTempView(name)
     scratch.drop()

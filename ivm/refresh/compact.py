@@ -67,7 +67,11 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     damaged = inspect_tables(context, manifest).damaged
     waiting = _waiting(context, manifest)
     frontiers = {name: _frontier(context, manifest, name, keep_epochs) for name in manifest.units}
-    changed = {n: replace(s, since=frontiers[n]) for n, s in manifest.units.items() if frontiers[n] > s.since and not _by_day(s)}
+    changed = {
+        n: replace(s, since=frontiers[n])
+        for n, s in manifest.units.items()
+        if frontiers[n] > s.since and not _by_day(s)
+    }
     if changed:
         manifest = _commit(context, manifest, changed)
     for i, (name, state) in enumerate(manifest.units.items()):
@@ -81,13 +85,24 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
             left_out[name] = f"its state can't be compacted: {error_text(error) or type(error).__name__}"
             done.append(Compaction(context.layout.table(name, state.public), 0, 0, 0, 0, left_out[name]))
         context.progress("compact", i + 1, len(manifest.units))
-    follow = functools.partial(followed, context, snapshots=context.survey()[0], sources=manifest.sources, units=manifest.units)
+    follow = functools.partial(
+        followed, context, snapshots=context.survey()[0], sources=manifest.sources, units=manifest.units
+    )
     for asked in arrangements(context):
         done += _arrangement(context, asked, follow)
-    listed = {n: _but(manifest.epoch, waiting.get(n, ())) for n, s in manifest.units.items() if len(s.batches) > 1 and n in rewritten}
+    listed = {
+        n: _but(manifest.epoch, waiting.get(n, ()))
+        for n, s in manifest.units.items()
+        if len(s.batches) > 1 and n in rewritten
+    }
     left = {n: replace(s, batches=listed.get(n, s.batches)) for n, s in manifest.units.items()}
     manifest = replace(manifest, failing=_failing(context, manifest, left_out))
-    _commit(context, manifest, {n: _as_it_is(context, n, s) for n, s in left.items() if n not in damaged and n not in left_out}, compacted=True)
+    _commit(
+        context,
+        manifest,
+        {n: _as_it_is(context, n, s) for n, s in left.items() if n not in damaged and n not in left_out},
+        compacted=True,
+    )
     _archive(context, max(context.retention.epochs, keep_epochs), [h.epoch for h in manifest.held.values()])
     return done
 
@@ -112,7 +127,9 @@ def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
             _files(path, owner, 0)
 
 
-def _unit(context: Context, name: str, state: UnitState, unit: Unit | None, frontier: int, held: Sequence[int]) -> list[Compaction]:
+def _unit(
+    context: Context, name: str, state: UnitState, unit: Unit | None, frontier: int, held: Sequence[int]
+) -> list[Compaction]:
     """Compact all tables of a unit."""
     owner, hours = context.log.identity, context.retention.hours
     if _by_day(state):
@@ -185,13 +202,20 @@ def _by_day(state: UnitState) -> bool:
 
 def _companion(context: Context, name: str, state: UnitState) -> list[str]:
     layout = context.layout
-    return [layout.table(name, False), layout.output_trace(name, state.output_generation), layout.accumulator_trace(name, state.generation)]
+    return [
+        layout.table(name, False),
+        layout.output_trace(name, state.output_generation),
+        layout.accumulator_trace(name, state.generation),
+    ]
 
 
 def _commit(context: Context, manifest: Manifest, changed: dict[str, UnitState], compacted: bool = False) -> Manifest:
     """What compaction changes are facts of the manifest, so they are committed as an epoch that changes no table."""
     epoch = context.log.next_epoch()
-    units = {n: replace(s, batches=with_epoch(s.batches, epoch, manifest.epoch)) for n, s in (manifest.units | changed).items()}
+    units = {
+        n: replace(s, batches=with_epoch(s.batches, epoch, manifest.epoch))
+        for n, s in (manifest.units | changed).items()
+    }
     after = replace(manifest, epoch=epoch, units=units, compacted=epoch if compacted else manifest.compacted)
     context.log.record(epoch, "committed", detail=to_json(after))
     return after
@@ -203,7 +227,11 @@ def _frontier(context: Context, manifest: Manifest, unit: str, keep_epochs: int)
     A view that isn't declared any more holds nothing back: should it return, it is built anew, since it stands before `since`.
     """
     declared = {n for c in context.compiled.values() for n in c.unit_names} | set(context.views)
-    readers = [s.cursors[unit].epoch for n, s in manifest.units.items() if unit in s.cursors and (n in declared or n.split("__")[0] in context.broken)]
+    readers = [
+        s.cursors[unit].epoch
+        for n, s in manifest.units.items()
+        if unit in s.cursors and (n in declared or n.split("__")[0] in context.broken)
+    ]
     return max(0, min([manifest.epoch - keep_epochs, manifest.units[unit].epoch, *readers]))
 
 
@@ -223,7 +251,9 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
         counted = f"SELECT {listed + ', ' if keys else ''}{sums}, max({epoch}) AS {epoch} FROM t WHERE {within(state.batches, epoch)}{grouped}"
         columns = ", ".join(native_ident(c) for c in [*keys, *names, EPOCH])
         waiting = f"SELECT {columns} FROM t WHERE {_among(held, epoch)}"
-        rows = native.query(f"SELECT {columns} FROM ({counted}) AS c WHERE {epoch} IS NOT NULL UNION ALL {waiting}", {"t": delta})
+        rows = native.query(
+            f"SELECT {columns} FROM ({counted}) AS c WHERE {epoch} IS NOT NULL UNION ALL {waiting}", {"t": delta}
+        )
         schema = native.arrow_schema(delta.schema().to_json())
         assert [c.name for c in accumulator_columns(unit.reduce)] + [EPOCH] == schema.names
         owner = context.log.identity

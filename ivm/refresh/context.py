@@ -76,8 +76,12 @@ class Context:
             return tuple(c.name for c in self.snapshots({name})[name].columns)
         if name not in self.views:
             known = [*(s.name for s in self.sources.values()), *(v.name for v in self.views.values())]
-            raise ViewError(f"There is no source or view {relation!r}.", f"There are: {', '.join(sorted(known)) or 'none yet'}.")
-        return tuple(c.name for c in self._compile(in_order(self.views, [name]), self.snapshots())[name].program.columns)
+            raise ViewError(
+                f"There is no source or view {relation!r}.", f"There are: {', '.join(sorted(known)) or 'none yet'}."
+            )
+        return tuple(
+            c.name for c in self._compile(in_order(self.views, [name]), self.snapshots())[name].program.columns
+        )
 
     def compile_one(self, name: str) -> None:
         """Compile a view and the views it reads, over the sources they read."""
@@ -86,7 +90,9 @@ class Context:
         known = tables <= {*self.sources, *self.views}
         self._compile(order, self.snapshots(tables if known else None))
 
-    def compile(self, snapshots: dict[str, Snapshot], missing: Mapping[str, IvmError] | None = None) -> dict[str, Compiled]:
+    def compile(
+        self, snapshots: dict[str, Snapshot], missing: Mapping[str, IvmError] | None = None
+    ) -> dict[str, Compiled]:
         """All views compiled, in dependency order; views can be read by later ones.
 
         With `missing` sources (see `survey`), a view that can't be compiled is left out and named in `broken`; without, its error is raised.
@@ -95,7 +101,9 @@ class Context:
         self.compiled = self._compile(in_order(self.views), snapshots, missing)
         return self.compiled
 
-    def _compile(self, order: list[View], snapshots: dict[str, Snapshot], missing: Mapping[str, IvmError] | None = None) -> dict[str, Compiled]:
+    def _compile(
+        self, order: list[View], snapshots: dict[str, Snapshot], missing: Mapping[str, IvmError] | None = None
+    ) -> dict[str, Compiled]:
         relations = {n: self._relation(n, s) for n, s in snapshots.items()}
         compiled: dict[str, Compiled] = {}
         for view in order:
@@ -132,7 +140,10 @@ class Context:
 
     def _check_free(self, view: View, internal: set[str]) -> None:
         for taken in sorted(internal & {*self.views, *self.sources}):
-            raise ViewError(f"View {view.name!r} keeps a table of its own called {taken!r}, which is also declared here.", f"Rename the declared {taken!r}.")
+            raise ViewError(
+                f"View {view.name!r} keeps a table of its own called {taken!r}, which is also declared here.",
+                f"Rename the declared {taken!r}.",
+            )
 
     def _relation(self, name: str, snapshot: Snapshot) -> Relation:
         source = self.sources[name]

@@ -34,7 +34,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 STATUSES = ("planned", "applied", "checked", "committed", "abandoned")
 _CLOSED = ("committed", "abandoned")
-_SCHEMA = pa.schema([("epoch", pa.int64()), ("status", pa.string()), ("unit", pa.string()), ("at", pa.timestamp("us", "UTC")), ("detail", pa.string())])
+_SCHEMA = pa.schema(
+    [
+        ("epoch", pa.int64()),
+        ("status", pa.string()),
+        ("unit", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("detail", pa.string()),
+    ]
+)
 #: Its history is of no use to anybody: a checkpoint every few commits, and what lies before it is removed.
 CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
 
@@ -59,14 +67,20 @@ def _readable(function: F) -> F:
             raise
         except Exception as error:
             first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise StateError(f"The epoch log at {self.path} can't be read ({first}).", "Run `ivm repair`, which says what it would do first.") from error
+            raise StateError(
+                f"The epoch log at {self.path} can't be read ({first}).",
+                "Run `ivm repair`, which says what it would do first.",
+            ) from error
 
     return guarded  # type: ignore[return-value]
 
 
 def _listed(manifest: Manifest) -> Manifest:
     """The manifest, each unit of it with its batches: an older ivm listed none, and left none in a trace that didn't count."""
-    return replace(manifest, units={n: s if s.batches else replace(s, batches=((0, manifest.epoch),)) for n, s in manifest.units.items()})
+    return replace(
+        manifest,
+        units={n: s if s.batches else replace(s, batches=((0, manifest.epoch),)) for n, s in manifest.units.items()},
+    )
 
 
 class EpochLog:
@@ -93,7 +107,10 @@ class EpochLog:
         except Exception:  # noqa: BLE001 - whoever reads it will be told
             return
         if owner != self.pipeline:
-            raise StateError(f"This root belongs to the pipeline {owner!r}, not to {self.pipeline!r}.", "Give the pipeline a root of its own.")
+            raise StateError(
+                f"This root belongs to the pipeline {owner!r}, not to {self.pipeline!r}.",
+                "Give the pipeline a root of its own.",
+            )
 
     def forget_all(self) -> None:
         """Forget what was read: another log lies at the path now, or none."""
@@ -114,7 +131,9 @@ class EpochLog:
 
     def _create(self) -> None:
         if not self.exists():
-            write_deltalake(self.path, _SCHEMA.empty_table(), name=self.pipeline, mode="ignore", configuration=CONFIGURATION)
+            write_deltalake(
+                self.path, _SCHEMA.empty_table(), name=self.pipeline, mode="ignore", configuration=CONFIGURATION
+            )
 
     @_readable
     def events(self) -> list[Event]:
@@ -138,7 +157,11 @@ class EpochLog:
         files = frozenset(self._delta.file_uris())
         if files != self._files:
             grown = self._files < files
-            rows = native.parquet(*map(Location.of, sorted(files - self._files))).to_table() if grown else native.read(self._delta)
+            rows = (
+                native.parquet(*map(Location.of, sorted(files - self._files))).to_table()
+                if grown
+                else native.read(self._delta)
+            )
             known = self._events if grown else []
             self._events = sorted([*known, *(Event(**row) for row in rows.to_pylist())], key=lambda e: (e.epoch, e.at))
             self._files = files
@@ -165,7 +188,10 @@ class EpochLog:
         self._create()
         now, n = datetime.now(UTC), len(details)
         units, texts = [u for u, _ in details], [d for _, d in details]
-        rows = pa.table({"epoch": [epoch] * n, "status": [status] * n, "unit": units, "at": [now] * n, "detail": texts}, schema=_SCHEMA)
+        rows = pa.table(
+            {"epoch": [epoch] * n, "status": [status] * n, "unit": units, "at": [now] * n, "detail": texts},
+            schema=_SCHEMA,
+        )
         with self._lock:  # units that run in threads must not clean up what another one's commit reads
             return native.append(self.path, rows, f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
 
@@ -182,7 +208,10 @@ class EpochLog:
         if epoch is None:
             return Manifest()
         known = [e.epoch for e in self.events() if e.status == "committed"]
-        raise StateError(f"Epoch {epoch} was not committed, or is kept no more.", f"Kept are: {', '.join(map(str, known[-20:])) or 'none'}.")
+        raise StateError(
+            f"Epoch {epoch} was not committed, or is kept no more.",
+            f"Kept are: {', '.join(map(str, known[-20:])) or 'none'}.",
+        )
 
     def open_epoch(self) -> int | None:
         """The epoch that was planned and neither committed nor abandoned."""
@@ -204,7 +233,11 @@ class EpochLog:
         """By unit, what was applied in an epoch; of several attempts the last, of a success the first."""
         found: dict[str, Outcome] = {}
         for event in self.events():
-            if event.epoch == epoch and event.status == "applied" and (event.unit not in found or found[event.unit].error):
+            if (
+                event.epoch == epoch
+                and event.status == "applied"
+                and (event.unit not in found or found[event.unit].error)
+            ):
                 found[event.unit] = from_json(Outcome, event.detail)
         return found
 

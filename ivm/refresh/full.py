@@ -48,7 +48,13 @@ class FullBuild:
 
     def __init__(self, inputs: Inputs, attempt: str) -> None:
         self.inputs, self.attempt = inputs, attempt
-        self.context, self.plan, self.manifest, self.outcomes, self.snapshots = inputs.context, inputs.plan, inputs.manifest, inputs.outcomes, inputs.snapshots
+        self.context, self.plan, self.manifest, self.outcomes, self.snapshots = (
+            inputs.context,
+            inputs.plan,
+            inputs.manifest,
+            inputs.outcomes,
+            inputs.snapshots,
+        )
 
     def is_small(self, view: str, unit: str) -> bool:
         """Whether a unit reads so little that planning its statement costs more than running it."""
@@ -99,7 +105,9 @@ class FullBuild:
         elif unit.reduce is not None and unit.reduce.linear:
             sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
         elif unit.fixpoint:
-            sql = compute(self.context.spark(), unit, self._leaf, self.context.layout.scratch(self.plan.epoch, self.attempt))
+            sql = compute(
+                self.context.spark(), unit, self._leaf, self.context.layout.scratch(self.plan.epoch, self.attempt)
+            )
         else:
             sql = unit_sql(unit, self._leaf)
         columns = unit.columns if unit else compiled.program.columns
@@ -160,14 +168,18 @@ class FullBuild:
             batch = native.plain(native.parquet(staging).to_table())
             if not append_batch(path, batch, epoch, app) and not native.exists(path):
                 # A trace without batches is a table all the same.
-                native.append(path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION)
+                native.append(
+                    path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION
+                )
         elif not self.context.layout.base.local:  # as in publishing: on an object store delta-rs alone commits
             native.append(path, native.stream(staging, **{EPOCH: epoch}), app, epoch, TRACE_CONFIGURATION)
         elif (native.last_txn(path, app) or 0) < epoch:
             rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM {parquet_ref(staging.url)}")
             assert unit.reduce is not None
             with stored_as_read(spark, accumulator_columns(unit.reduce)):
-                rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(spark_path(path))
+                rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(
+                    spark_path(path)
+                )
         return parquet_ref(staging.url)
 
     def _stage(self, sql: str, columns: tuple[Column, ...], staging: Location, keep_padding: bool) -> tuple[str, int]:
@@ -177,9 +189,22 @@ class FullBuild:
             rows = write_counted(frame, staging)
         return stored_schema(frame.schema.json(), keep_padding), rows
 
-    def _difference(self, unit: str, before: UnitState | None, schema: str, columns: tuple[Column, ...], staging: Location, rows: int) -> pa.Table | None:
+    def _difference(
+        self,
+        unit: str,
+        before: UnitState | None,
+        schema: str,
+        columns: tuple[Column, ...],
+        staging: Location,
+        rows: int,
+    ) -> pa.Table | None:
         """The result less what is published, or None where the table must be replaced as a whole."""
-        if before is None or before.version is None or before.schema != schema or max(rows, before.rows) > self.context.limits.compare_rows:
+        if (
+            before is None
+            or before.version is None
+            or before.schema != schema
+            or max(rows, before.rows) > self.context.limits.compare_rows
+        ):
             return None
         if any(has_map(c.type) or "variant" in c.type for c in columns):
             return None

@@ -31,6 +31,8 @@ def step(function: Callable[P, R]) -> Callable[P, R]:
         except Exception as error:
             name = function.__name__.removeprefix("step_")
             text = error_text(error) or type(error).__name__
-            raise StateError(f"The step {name!r} stopped: {text}.", "Nothing is lost; run it again when the cause is mended.") from error
+            raise StateError(
+                f"The step {name!r} stopped: {text}.", "Nothing is lost; run it again when the cause is mended."
+            ) from error
 
     return run

@@ -27,7 +27,9 @@ def release(context: Context, view: str) -> Report:
     """
     manifest, held = _held_or_raise(context, view)
     if held.because in manifest.held:
-        raise StateError(f"{view!r} waits for {held.because!r}, which is held back.", f"Release that one: it takes {view!r} along.")
+        raise StateError(
+            f"{view!r} waits for {held.because!r}, which is held back.", f"Release that one: it takes {view!r} along."
+        )
     then, all_held = context.log.manifest(held.epoch), context.log.outcomes(held.epoch).values()
     lacking = _unpublished(all_held, {view}, then, manifest)
     if lacking:
@@ -35,13 +37,24 @@ def release(context: Context, view: str) -> Report:
             f"What is held back of {view!r} builds on a batch of {lacking!r} that was not published.",
             f"Release {lacking!r} first if it is held back, or run a refresh: it plans {view!r} anew.",
         )
-    views = _with_waiting(manifest, view, lambda name, found: bool(manifest.held[name].because) and not _unpublished(all_held, {*found, name}, then, manifest))
+    views = _with_waiting(
+        manifest,
+        view,
+        lambda name, found: (
+            bool(manifest.held[name].because) and not _unpublished(all_held, {*found, name}, then, manifest)
+        ),
+    )
     outcomes = [o for o in all_held if o.view in views]
     reason = f"released: {held.reason}"
-    tasks = {o.view: ViewTask(o.strategy, "released", reason, o.state.definition) for o in outcomes if o.state is not None}
+    tasks = {
+        o.view: ViewTask(o.strategy, "released", reason, o.state.definition) for o in outcomes if o.state is not None
+    }
     plan = EpochPlan(context.log.next_epoch(), manifest.sources, tasks)
     write_plan(context, plan)
-    stamped = [replace(o, stamp=o.stamp or held.epoch, code="released", reason=reason, state=_since_then(o, then, manifest)) for o in outcomes]
+    stamped = [
+        replace(o, stamp=o.stamp or held.epoch, code="released", reason=reason, state=_since_then(o, then, manifest))
+        for o in outcomes
+    ]
     run = Run(context, lambda *_: {}, plan=plan, outcomes=context.log.record_outcomes(plan.epoch, stamped))
     advance(run, "check", "publish")
     return Report(plan.epoch, view_reports(context, plan, run.outcomes, tasks))
@@ -51,7 +64,9 @@ def _unpublished(outcomes: Collection[Outcome], views: Collection[str], *manifes
     """A unit of which these views have read a batch that is neither in one of the manifests nor their own; "" if there is none."""
     own = {o.unit for o in outcomes if o.view in views}
     for outcome in outcomes:
-        for relation, cursor in outcome.state.cursors.items() if outcome.view in views and outcome.state is not None else ():
+        for relation, cursor in (
+            outcome.state.cursors.items() if outcome.view in views and outcome.state is not None else ()
+        ):
             known = [m.units[relation].epoch for m in manifests if relation in m.units]
             if cursor.version is None and relation not in own and cursor.epoch not in known:
                 return relation
@@ -73,7 +88,9 @@ def discard(context: Context, view: str) -> Report:
     """Drop what is held back of a view and of those that wait for it; they stay as published, until the next refresh plans them anew."""
     manifest, held = _held_or_raise(context, view)
     outcomes = context.log.outcomes(held.epoch).values()
-    reads = {v: {r for o in outcomes if o.view == v and o.state is not None for r in o.state.cursors} for v in manifest.held}
+    reads = {
+        v: {r for o in outcomes if o.view == v and o.state is not None for r in o.state.cursors} for v in manifest.held
+    }
     views = _with_waiting(manifest, view, lambda name, found: bool(reads[name] & set(found)))
     epoch = context.log.next_epoch()
     left = {v: h for v, h in manifest.held.items() if v not in views}

@@ -53,7 +53,9 @@ def by_cursors(jobs: Sequence[Job]) -> list[list[Job]]:
     return [members for _, members in groups]
 
 
-def run_together(inputs: Inputs, scratch: Location, tag: str, jobs: Sequence[Job], ended: dict[str, Outcome | Exception]) -> None:
+def run_together(
+    inputs: Inputs, scratch: Location, tag: str, jobs: Sequence[Job], ended: dict[str, Outcome | Exception]
+) -> None:
     """Run jobs over shared slices; how each unit ended, an outcome or an error, is put into `ended`.
 
     Raises whatever keeps what they share from being read: then none has ended.
@@ -102,7 +104,9 @@ def _store(inputs: Inputs, job: Job, changes: Changes) -> pa.Table:
     """Append what was made to the unit's traces; returns the output batch as it is stored."""
     unit, state, context, epoch = job.strategy.unit, job.state, inputs.context, inputs.plan.epoch
     schema = native.arrow_schema(state.schema)
-    batch = changes.rows.rename_columns([*schema.names, WEIGHT]).cast(pa.schema([*schema, pa.field(WEIGHT, pa.int64())]))
+    batch = changes.rows.rename_columns([*schema.names, WEIGHT]).cast(
+        pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
+    )
     if changes.accumulators is not None:
         sums = context.layout.accumulator_trace(unit.name, state.generation)
         append_batch(sums, changes.accumulators, epoch, context.app(unit.name, f"accumulators/{state.generation}"))

@@ -45,7 +45,9 @@ class Inputs:
         self._gaps: dict[str, GapError] = {}
         self._source_rows: dict[str, int | None] = {}
         self._needed = _needed_columns(self.units.values())
-        follow = functools.partial(followed, context, snapshots=self.snapshots, sources=plan.sources, units=self.manifest.units)
+        follow = functools.partial(
+            followed, context, snapshots=self.snapshots, sources=plan.sources, units=self.manifest.units
+        )
         self._arrangements = Arrangements(context, follow, lambda relation: [c.name for c in self.columns(relation)])
 
     def reads(self, view: str, unit: str) -> tuple[str, ...]:
@@ -54,7 +56,9 @@ class Inputs:
 
     def columns(self, relation: str) -> tuple[Column, ...]:
         """The columns that any unit reads; at least one, since a row needs one."""
-        columns = self.snapshots[relation].columns if relation in self.snapshots else unit_columns(self.context, relation)
+        columns = (
+            self.snapshots[relation].columns if relation in self.snapshots else unit_columns(self.context, relation)
+        )
         plain = [c for c in columns if keyable(c.type)] or [c for c in columns if "variant" not in c.type]
         return tuple(c for c in columns if c.name in self._needed.get(relation, set())) or tuple(plain[:1])
 
@@ -98,7 +102,11 @@ class Inputs:
             raise self._gaps[key]
         if key not in self._deltas:
             try:
-                delta = self._source_delta(relation, cursor) if relation in self.snapshots else self._unit_delta(relation, cursor)
+                delta = (
+                    self._source_delta(relation, cursor)
+                    if relation in self.snapshots
+                    else self._unit_delta(relation, cursor)
+                )
             except GapError as gap:
                 self._gaps[key] = gap  # for each view that reads it, without reading it again
                 raise
@@ -126,7 +134,19 @@ class Inputs:
             version = self.plan.sources[relation].version
             indexes = self._arrangements.indexes(relation, version) if version is not None else ()
             schema = _only(snapshot.schema, columns)
-            return Input(relation, columns, schema, snapshot.path, version, State.NEW, not snapshot.native, delta, self.rows(relation), cursor.version, indexes)
+            return Input(
+                relation,
+                columns,
+                schema,
+                snapshot.path,
+                version,
+                State.NEW,
+                not snapshot.native,
+                delta,
+                self.rows(relation),
+                cursor.version,
+                indexes,
+            )
         state = self.manifest.units[relation]
         # Of the same epoch there may be a newer version, which only moved rows between files.
         lags = cursor is not None and cursor.version is not None and cursor.epoch != state.epoch
@@ -134,14 +154,33 @@ class Inputs:
         indexes = self._arrangements.indexes(relation, (cursor or state).epoch)
         path, schema = self.context.layout.table(relation, state.public), _only(state.schema, columns)
         kept = self._accumulators(relation, state)
-        return Input(relation, columns, schema, path, version, State.OLD, True, delta, state.rows, indexes=indexes, accumulators=kept)
+        return Input(
+            relation,
+            columns,
+            schema,
+            path,
+            version,
+            State.OLD,
+            True,
+            delta,
+            state.rows,
+            indexes=indexes,
+            accumulators=kept,
+        )
 
     def _source_delta(self, relation: str, cursor: Cursor) -> pa.Table:
         upto = self.plan.sources[relation].version
         if upto == cursor.version:
             return pa.table({})
         columns = [c.name for c in self.columns(relation)]
-        return source_delta(self.snapshots[relation], cursor.version or 0, upto or 0, columns, self.context.spark, self.context.limits.delta_rows)
+        return source_delta(
+            self.snapshots[relation],
+            cursor.version or 0,
+            upto or 0,
+            columns,
+            self.context.spark,
+            self.context.limits.delta_rows,
+        )
 
     def _unit_delta(self, relation: str, cursor: Cursor) -> pa.Table:
         state, columns = self.state(relation), [c.name for c in self.columns(relation)]
@@ -157,7 +196,9 @@ class Inputs:
         if reduce is None or not reduce.linear:
             return None
         path = self.context.layout.accumulator_trace(unit, state.generation)
-        return Accumulators(path, tuple(accumulator_columns(reduce)), f"{EPOCH} < {self.plan.epoch} AND {within(state.batches, EPOCH)}")
+        return Accumulators(
+            path, tuple(accumulator_columns(reduce)), f"{EPOCH} < {self.plan.epoch} AND {within(state.batches, EPOCH)}"
+        )
 
 
 def unit_columns(context: Context, relation: str) -> tuple[Column, ...]:
@@ -198,4 +239,6 @@ def _moved(delta: pa.Table | None) -> bool:
     """Whether a delta replaces one row by another, without NULLs: only then are its values the ends of a range."""
     if delta is None or delta.num_rows != 2 or sorted(delta[WEIGHT].to_pylist()) != [-1, 1]:
         return False
-    return not any(v is None or (isinstance(v, float) and not math.isfinite(v)) for c in delta.columns for v in c.to_pylist())
+    return not any(
+        v is None or (isinstance(v, float) and not math.isfinite(v)) for c in delta.columns for v in c.to_pylist()
+    )

@@ -31,13 +31,20 @@ class Integrity:
 def paths(context: Context, unit: str, state: UnitState) -> dict[str, str]:
     """Where a unit's tables lie, those that it has or may have."""
     layout = context.layout
-    found = {OUTPUT: layout.output_trace(unit, state.output_generation), ACCUMULATORS: layout.accumulator_trace(unit, state.generation)}
+    found = {
+        OUTPUT: layout.output_trace(unit, state.output_generation),
+        ACCUMULATORS: layout.accumulator_trace(unit, state.generation),
+    }
     return {TABLE: layout.table(unit, state.public), **found} if state.arranged else found
 
 
 def heads_of(context: Context, unit: str, state: UnitState) -> dict[str, Head]:
     """A unit's tables as they are now. Raises StateError where somebody else changed one last."""
-    return {what: own_head(path, context.log.identity) for what, path in paths(context, unit, state).items() if native.exists(path)}
+    return {
+        what: own_head(path, context.log.identity)
+        for what, path in paths(context, unit, state).items()
+        if native.exists(path)
+    }
 
 
 def inspect_tables(context: Context, manifest: Manifest) -> Integrity:
@@ -63,7 +70,11 @@ _NAMES = {TABLE: "the published table", OUTPUT: "the output trace", ACCUMULATORS
 
 def adopt(manifest: Manifest, adopted: dict[str, Head]) -> Manifest:
     """The manifest with the tables that others maintained at their newest version."""
-    units = {u: replace(manifest.units[u], version=h.version, heads={**manifest.units[u].heads, TABLE: h}) for u, h in adopted.items() if u in manifest.units}
+    units = {
+        u: replace(manifest.units[u], version=h.version, heads={**manifest.units[u].heads, TABLE: h})
+        for u, h in adopted.items()
+        if u in manifest.units
+    }
     return replace(manifest, units=manifest.units | units)
 
 

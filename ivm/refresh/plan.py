@@ -23,7 +23,9 @@ INCREMENTAL, FULL, UNCHANGED, FAILED = "incremental", "full", "unchanged", "fail
 ANEW = ("recovered", "damaged")
 
 
-def plan_epoch(context: Context, views: Iterable[str] | None, rebuild: frozenset[str] = frozenset(), note: str = "") -> EpochPlan | None:
+def plan_epoch(
+    context: Context, views: Iterable[str] | None, rebuild: frozenset[str] = frozenset(), note: str = ""
+) -> EpochPlan | None:
     """The plan of the next epoch, or None where nothing changed. Not written yet; `context.broken` names the views that can't be planned.
 
     Views that are named are planned together with the views they read, so that all see one snapshot.
@@ -40,7 +42,11 @@ def plan_epoch(context: Context, views: Iterable[str] | None, rebuild: frozenset
     if all(t.strategy == UNCHANGED for t in tasks.values()) and not integrity.adopted:
         return None
     sources = {n: Cursor(s.version, s.table_id, fingerprint=s.fingerprint) for n, s in snapshots.items()}
-    again = [f"view {context.views[v].name} was quarantined in epoch {h.epoch}: {h.reason}" for v, h in committed.held.items() if v in tasks and not h.because]
+    again = [
+        f"view {context.views[v].name} was quarantined in epoch {h.epoch}: {h.reason}"
+        for v, h in committed.held.items()
+        if v in tasks and not h.because
+    ]
     notes = "; ".join([*([note] if note else []), *again])
     warnings = tuple(lag_warnings(snapshots, manifest))
     return EpochPlan(context.log.next_epoch(), sources, tasks, notes, integrity.adopted, dict(context.broken), warnings)
@@ -105,7 +111,9 @@ def _task(
                 moved = moved or snapshot.version != cursor.version
             else:
                 upstream = manifest.units.get(relation)
-                if (relation in tasks and tasks[relation].strategy != UNCHANGED) or (upstream is not None and upstream.epoch != cursor.epoch):
+                if (relation in tasks and tasks[relation].strategy != UNCHANGED) or (
+                    upstream is not None and upstream.epoch != cursor.epoch
+                ):
                     moved = True
                 if upstream is not None and upstream.since > cursor.epoch:
                     return task(FULL, "upstream_replaced", f"{relation!r} was replaced as a whole")

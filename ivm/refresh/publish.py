@@ -44,7 +44,14 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
     for outcome in done:
         state = with_upstream_versions(units[outcome.unit], units)
         units[outcome.unit] = replace(state, batches=with_epoch(state.batches, plan.epoch, before.epoch))
-    manifest = Manifest(plan.epoch, plan.sources, units, _held(plan, before, held), _failing(plan, outcomes, before, trouble), before.compacted)
+    manifest = Manifest(
+        plan.epoch,
+        plan.sources,
+        units,
+        _held(plan, before, held),
+        _failing(plan, outcomes, before, trouble),
+        before.compacted,
+    )
     context.log.record(plan.epoch, "committed", detail=to_json(manifest))
     context.layout.sweep(set(referenced(context, manifest)))
     return manifest
@@ -57,7 +64,9 @@ def held_back(context: Context, epoch: int) -> dict[str, Held]:
     return {view: Held(**held) for view, held in found.items()}
 
 
-def _publish_units(context: Context, epoch: int, good: list[Outcome], before: Manifest) -> tuple[dict[str, UnitState], dict[str, str]]:
+def _publish_units(
+    context: Context, epoch: int, good: list[Outcome], before: Manifest
+) -> tuple[dict[str, UnitState], dict[str, str]]:
     """All units' states, and why some could not be published: those that read one of these are not published either."""
     units, trouble = dict(before.units), {}
     for i, outcome in enumerate(good):
@@ -65,7 +74,9 @@ def _publish_units(context: Context, epoch: int, good: list[Outcome], before: Ma
         behind = next((r for r in outcome.state.cursors if r in trouble), None)
         try:
             if behind is not None:
-                raise StateError(f"{behind} could not be published, which it reads.", "Both are tried again by the next refresh.")
+                raise StateError(
+                    f"{behind} could not be published, which it reads.", "Both are tried again by the next refresh."
+                )
             state = _publish_unit(context, epoch, outcome, before.units.get(outcome.unit))
             units[outcome.unit] = replace(state, heads=heads_of(context, outcome.unit, state))
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
@@ -80,7 +91,9 @@ def _held(plan: EpochPlan, before: Manifest, held: dict[str, Held]) -> dict[str,
     return {v: h for v, h in before.held.items() if v not in plan.tasks} | held
 
 
-def _failing(plan: EpochPlan, outcomes: dict[str, Outcome], before: Manifest, trouble: dict[str, str]) -> dict[str, Failure]:
+def _failing(
+    plan: EpochPlan, outcomes: dict[str, Outcome], before: Manifest, trouble: dict[str, str]
+) -> dict[str, Failure]:
     """What views fail with, until they succeed."""
     failing = {v: f for v, f in before.failing.items() if v not in {o.view for o in outcomes.values()}}
     for outcome in outcomes.values():
@@ -122,7 +135,10 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
     published = native.table(path)
     rows = native.rows(published)
     if rows != expected:
-        raise StateError(f"The table {path} holds {rows:,} rows after epoch {epoch}, expected were {expected:,}.", "It is built anew by the next refresh.")
+        raise StateError(
+            f"The table {path} holds {rows:,} rows after epoch {epoch}, expected were {expected:,}.",
+            "It is built anew by the next refresh.",
+        )
     return replace(state, version=published.version(), rows=rows)
 
 
@@ -131,7 +147,10 @@ def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
     head = before.heads.get(TABLE)
     found = since(path, head, context.log.identity) if head is not None else None
     if found is not None and found.foreign:
-        raise StateError(f"The published table {path} was changed meanwhile: {found.foreign}.", "It is built anew by the next refresh.")
+        raise StateError(
+            f"The published table {path} was changed meanwhile: {found.foreign}.",
+            "It is built anew by the next refresh.",
+        )
 
 
 def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str) -> None:
@@ -147,11 +166,19 @@ def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str
         rows = native.stream(Location.of(outcome.staging), native.arrow_schema(state.schema))
         native.overwrite(path, rows, app, epoch, context.retention.output(), _note(state))
         return
-    writer = context.spark().sql(f"SELECT * FROM {parquet_ref(outcome.staging)}").write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer = (
+        context.spark()
+        .sql(f"SELECT * FROM {parquet_ref(outcome.staging)}")
+        .write.format("delta")
+        .mode("overwrite")
+        .option("overwriteSchema", "true")
+    )
     for key, value in context.retention.output().items():
         writer = writer.option(key, value)
     with stored_as_read(context.spark(), columns_of(state.schema)):
-        writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(spark_path(path))
+        writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(
+            spark_path(path)
+        )
 
 
 def _note(state: UnitState) -> dict[str, str]:
@@ -162,7 +189,9 @@ def _note(state: UnitState) -> dict[str, str]:
 def with_upstream_versions(state: UnitState, units: dict[str, UnitState]) -> UnitState:
     """Cursors on other units get the table version that the commit gave them."""
     cursors = {
-        r: Cursor(units[r].version, epoch=units[r].epoch) if r in units and c.version is None and c.epoch == units[r].epoch else c
+        r: Cursor(units[r].version, epoch=units[r].epoch)
+        if r in units and c.version is None and c.epoch == units[r].epoch
+        else c
         for r, c in state.cursors.items()
     }
     return replace(state, cursors=cursors)

@@ -166,7 +166,10 @@ def from_json(kind: type[T], text: str) -> T:
     try:
         value = json.loads(text)
         if value.get("format", 1) > FORMAT:
-            raise StateError(f"This state was written by a newer ivm (format {value['format']}, this one knows {FORMAT}).", "Upgrade ivm.")
+            raise StateError(
+                f"This state was written by a newer ivm (format {value['format']}, this one knows {FORMAT}).",
+                "Upgrade ivm.",
+            )
         return typing.cast(T, _decode(kind, value))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StateError(f"A stored {kind.__name__} can't be read ({error}).", "Run `ivm repair`.") from error

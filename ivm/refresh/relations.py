@@ -29,7 +29,10 @@ def source_table(context: Context, name: str, cursor: Cursor) -> str:
     snapshot = context.snapshots({name})[name]
     why = other_commit(snapshot, cursor.version or 0, cursor.table_id or snapshot.table_id, cursor.fingerprint)
     if why:
-        raise StateError(f"Source {name!r} is no longer what was read: {why}.", "Run a refresh first: it rebuilds what reads this source.")
+        raise StateError(
+            f"Source {name!r} is no longer what was read: {why}.",
+            "Run a refresh first: it rebuilds what reads this source.",
+        )
     return table_ref(context.sources[name].location, cursor.version)
 
 
@@ -79,10 +82,19 @@ def after_batch(context: Context, unit: str, before: UnitState, columns: Sequenc
     """The rows that a unit will have once an epoch's batch is merged into its published ones."""
     names = [c.name for c in columns]
     published = signed(unit_table(context, unit, before), names, 1)
-    return repeated(f"{published} UNION ALL {batches(context, unit, before, names, f'{ident(EPOCH)} = {epoch}')}", columns)
+    return repeated(
+        f"{published} UNION ALL {batches(context, unit, before, names, f'{ident(EPOCH)} = {epoch}')}", columns
+    )
 
 
-def after_epoch(context: Context, outcome: Outcome | None, unit: str, before: UnitState | None, columns: Sequence[Column], epoch: int) -> str:
+def after_epoch(
+    context: Context,
+    outcome: Outcome | None,
+    unit: str,
+    before: UnitState | None,
+    columns: Sequence[Column],
+    epoch: int,
+) -> str:
     """The rows of a unit in an epoch that is being applied, whatever became of it there (None: it did not run)."""
     state = outcome.state if outcome is not None and outcome.state is not None else before
     assert state is not None

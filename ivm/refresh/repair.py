@@ -54,7 +54,11 @@ def findings(context: Context) -> list[Finding]:
         manifest = context.log.manifest()
     except StateError as error:
         return [Finding("", error.message, _LOST, rebuild=False)]
-    if manifest.epoch == 0 and not context.log.events() and any(native.exists(context.layout.table(v, True)) for v in context.views):
+    if (
+        manifest.epoch == 0
+        and not context.log.events()
+        and any(native.exists(context.layout.table(v, True)) for v in context.views)
+    ):
         return [Finding("", "There is no epoch log, but there are published tables.", _LOST, rebuild=False)]
     damaged = inspect_tables(context, manifest).damaged
     found = []
@@ -62,12 +66,27 @@ def findings(context: Context) -> list[Finding]:
         units = context.compiled[name].unit_names if name in context.compiled else (name,)
         for unit in units:
             if unit in damaged:
-                found.append(Finding(view.name, damaged[unit], "it is built anew, and its table replaced in one commit"))
+                found.append(
+                    Finding(view.name, damaged[unit], "it is built anew, and its table replaced in one commit")
+                )
         if name in context.broken:
-            found.append(Finding(view.name, context.broken[name], "mend the source or the view's SQL; nothing can be done here", rebuild=False))
+            found.append(
+                Finding(
+                    view.name,
+                    context.broken[name],
+                    "mend the source or the view's SQL; nothing can be done here",
+                    rebuild=False,
+                )
+            )
         if name in manifest.failing:
             failure = manifest.failing[name]
-            found.append(Finding(view.name, f"failed in epoch {failure.epoch}: {failure.full or failure.incremental}", "it is built anew"))
+            found.append(
+                Finding(
+                    view.name,
+                    f"failed in epoch {failure.epoch}: {failure.full or failure.incremental}",
+                    "it is built anew",
+                )
+            )
         if name in manifest.held and not manifest.held[name].because:
             held = manifest.held[name]
             mend = "correct the source or the expectation and refresh, or `ivm release` or `ivm discard` it"
@@ -136,7 +155,11 @@ def _noted(context: Context, unit: str, public: bool) -> UnitState | None:
                 return None
             rows = native.rows(native.table(path))
             heads = {what: head_of(p) for what, p in paths(context, unit, state).items() if native.exists(p)}
-            return replace(state, version=head.version, rows=rows, heads=heads) if _traces_fit(context, unit, state) else None
+            return (
+                replace(state, version=head.version, rows=rows, heads=heads)
+                if _traces_fit(context, unit, state)
+                else None
+            )
         if not actions or foreign_change(actions):
             return None
     return None

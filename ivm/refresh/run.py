@@ -57,7 +57,9 @@ class Report:
 
 
 @step
-def step_plan(context: Context, views: Iterable[str] | None = None, rebuild: frozenset[str] = frozenset()) -> EpochPlan | None:
+def step_plan(
+    context: Context, views: Iterable[str] | None = None, rebuild: frozenset[str] = frozenset()
+) -> EpochPlan | None:
     """Find the open epoch or plan the next; None where nothing changed.
 
     An epoch that was checked is published as it was. One that was planned for views that have changed since is abandoned:
@@ -82,19 +84,25 @@ def _still_valid(context: Context, plan: EpochPlan) -> bool:
     planned = {n: c for n, c in plan.sources.items() if n in snapshots and c.version is not None}
     if any(other_commit(snapshots[n], c.version or 0, c.table_id, c.fingerprint) for n, c in planned.items()):
         return False  # a source went another way since
-    return not in_one_go(plan) and all(name in compiled and compiled[name].definition == task.definition for name, task in plan.tasks.items())
+    return not in_one_go(plan) and all(
+        name in compiled and compiled[name].definition == task.definition for name, task in plan.tasks.items()
+    )
 
 
 def in_one_go(plan: EpochPlan) -> bool:
     """Whether an epoch is finished in one go or not at all: a slice that is rebuilt, batches that are released."""
-    return any(t.code == "released" or (t.code == "backfill" and t.strategy == INCREMENTAL) for t in plan.tasks.values())
+    return any(
+        t.code == "released" or (t.code == "backfill" and t.strategy == INCREMENTAL) for t in plan.tasks.values()
+    )
 
 
 def abandon(context: Context, plan: EpochPlan) -> None:
     """Drop what an epoch wrote. It was not published, so nobody has seen it."""
     outcomes = context.log.outcomes(plan.epoch)
     # A batch may have been appended before its outcome was recorded: look into every trace it can be in.
-    states = [(u, s) for u, s in context.log.manifest().units.items()] + [(o.unit, o.state) for o in outcomes.values() if o.state is not None]
+    states = [(u, s) for u, s in context.log.manifest().units.items()] + [
+        (o.unit, o.state) for o in outcomes.values() if o.state is not None
+    ]
     for unit, state in states:
         drop_epoch(context.layout.output_trace(unit, state.output_generation), plan.epoch, context.log.identity)
         drop_epoch(context.layout.accumulator_trace(unit, state.generation), plan.epoch, context.log.identity)
@@ -126,7 +134,10 @@ def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
     if context.log.has(plan.epoch, "checked"):
         return context.log.outcomes(plan.epoch)
     if not context.compiled and not _still_valid(context, plan):
-        raise StateError(f"Views or sources are no longer as epoch {plan.epoch} was planned for.", "Begin again with the plan: it abandons that epoch.")
+        raise StateError(
+            f"Views or sources are no longer as epoch {plan.epoch} was planned for.",
+            "Begin again with the plan: it abandons that epoch.",
+        )
     return Apply(context, plan).run()
 
 
@@ -142,9 +153,21 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
         return held_back(context, plan.epoch)
     _compiled(context)
     # By what was read, not by what can be compiled now: a source may be gone meanwhile.
-    held = {view.lower(): Held(plan.epoch, "; ".join(texts)) for view, texts in gate(context, plan, outcomes).items() if texts}
-    while waiting := {o.view: r for o in outcomes.values() if o.state is not None and o.view not in held for r in o.state.cursors if r in held}:
-        held |= {v: Held(plan.epoch, f"{context.views[r].name} is held back, which it reads", r) for v, r in waiting.items()}
+    held = {
+        view.lower(): Held(plan.epoch, "; ".join(texts))
+        for view, texts in gate(context, plan, outcomes).items()
+        if texts
+    }
+    while waiting := {
+        o.view: r
+        for o in outcomes.values()
+        if o.state is not None and o.view not in held
+        for r in o.state.cursors
+        if r in held
+    }:
+        held |= {
+            v: Held(plan.epoch, f"{context.views[r].name} is held back, which it reads", r) for v, r in waiting.items()
+        }
     context.log.record(plan.epoch, "checked", detail=json.dumps({"held": {v: asdict(h) for v, h in held.items()}}))
     return held
 
@@ -171,7 +194,9 @@ def step_compact(context: Context) -> None:
         _log.warning("compaction after epoch %s failed: %s", manifest.epoch, error_text(error) or type(error).__name__)
 
 
-def view_reports(context: Context, plan: EpochPlan | None, outcomes: dict[str, Outcome], names: Iterable[str]) -> dict[str, ViewReport]:
+def view_reports(
+    context: Context, plan: EpochPlan | None, outcomes: dict[str, Outcome], names: Iterable[str]
+) -> dict[str, ViewReport]:
     """One report a view; a view of several units adds their times, and takes rows out from its last.
 
     The `error` of a view that is not as new as its sources says why: it failed, it is held back, it can't be compiled.
@@ -183,7 +208,9 @@ def view_reports(context: Context, plan: EpochPlan | None, outcomes: dict[str, O
         task = plan.tasks.get(name) if plan else None
         error = _unpublished(context, plan, name)
         if not mine:
-            reports[shown] = ViewReport(shown, UNCHANGED, task.reason if task else "nothing that the view reads has changed", error=error)
+            reports[shown] = ViewReport(
+                shown, UNCHANGED, task.reason if task else "nothing that the view reads has changed", error=error
+            )
             continue
         failed = next((o for o in mine if o.error), None)
         top = next((o for o in mine if o.unit == name), mine[-1])

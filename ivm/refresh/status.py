@@ -30,7 +30,9 @@ def status(context: Context) -> dict[str, Any]:
         if event.status != "applied":
             entry |= {"status": event.status, "at": event.at.isoformat(timespec="seconds")}
         if event.status == "checked":
-            entry["reason"] = "; ".join(f"{v} is held back: {h.reason}" for v, h in held_back(context, event.epoch).items())
+            entry["reason"] = "; ".join(
+                f"{v} is held back: {h.reason}" for v, h in held_back(context, event.epoch).items()
+            )
     views = {}
     for name, view in context.views.items():
         state = manifest.units.get(name)

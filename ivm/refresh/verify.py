@@ -53,7 +53,11 @@ class Verification:
     def __str__(self) -> str:
         if self.equal:
             return f"{self.view}: equal to a full recompute ({self.rows:,} rows)"
-        why = f" (since it was built the session's settings changed: {self.settings}; the next refresh builds it anew)" if self.settings else ""
+        why = (
+            f" (since it was built the session's settings changed: {self.settings}; the next refresh builds it anew)"
+            if self.settings
+            else ""
+        )
         rows = f"{self.missing:,} rows missing, e.g. {list(self.sample_missing)}, {self.unexpected:,} unexpected, e.g. {list(self.sample_unexpected)}"
         return f"{self.view}: DIFFERS, {rows}{why}"
 
@@ -67,7 +71,10 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     state = committed_or_raise(context, view)
     path = context.layout.table(view, True)
     if not native.exists(path):
-        raise StateError(f"The table of view {view!r} is gone from {path}.", f"The next refresh builds it anew; `ivm repair {view}` does it now.")
+        raise StateError(
+            f"The table of view {view!r} is gone from {path}.",
+            f"The next refresh builds it anew; `ivm repair {view}` does it now.",
+        )
     open_epoch = context.log.open_epoch()
     publishing = open_epoch is not None and context.log.has(open_epoch, "checked")
     version = state.version if publishing else native.table(path).version()
@@ -75,9 +82,17 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     names = [c.name for c in columns]
     comparable = ", ".join(f"{_comparable(c)} AS {ident(c.name)}" for c in columns)
     fresh = recomputed or recompute_sql(context, view, context.log.manifest())
-    published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {unit_table(context, view, state, version)}"
+    published = (
+        f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {unit_table(context, view, state, version)}"
+    )
     rows = f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\nUNION ALL\n{published}"
-    differing = context.spark().sql(consolidated(rows, [Column(n, "") for n in names])).limit(context.limits.sampled_rows).toArrow().to_pylist()
+    differing = (
+        context.spark()
+        .sql(consolidated(rows, [Column(n, "") for n in names]))
+        .limit(context.limits.sampled_rows)
+        .toArrow()
+        .to_pylist()
+    )
     weights = [row.pop(WEIGHT) for row in differing]
     missing = [row for row, weight in zip(differing, weights, strict=True) if weight > 0]
     unexpected = [row for row, weight in zip(differing, weights, strict=True) if weight < 0]
@@ -95,9 +110,18 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
 
 def cursor_of(context: Context, view: str, relation: str, manifest: Manifest) -> Cursor:
     """How far a view had read a relation at an epoch."""
-    cursors = {r: c for n in context.compiled[view].unit_names if n in manifest.units for r, c in manifest.units[n].cursors.items()}
+    cursors = {
+        r: c
+        for n in context.compiled[view].unit_names
+        if n in manifest.units
+        for r, c in manifest.units[n].cursors.items()
+    }
     # A relation that is named but not needed (in a WITH that nothing reads) has no cursor: any version will do.
-    return cursors.get(relation) or manifest.sources.get(relation) or Cursor(manifest.units[relation].version, epoch=manifest.units[relation].epoch)
+    return (
+        cursors.get(relation)
+        or manifest.sources.get(relation)
+        or Cursor(manifest.units[relation].version, epoch=manifest.units[relation].epoch)
+    )
 
 
 def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mapping[str, str] | None = None) -> str:
@@ -110,14 +134,21 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
         elif cursor.epoch == manifest.units[relation].epoch:
             replacement[relation] = f"({recompute_sql(context, relation, manifest)})"
         else:
-            replacement[relation] = f"(SELECT * FROM {unit_table(context, relation, manifest.units[relation], cursor.version)})"
+            replacement[relation] = (
+                f"(SELECT * FROM {unit_table(context, relation, manifest.units[relation], cursor.version)})"
+            )
     program = context.compiled[view].program
     if not program.rules:
         return splice(context.views[view].sql, replacement)
     # Spark alone may choose another of several results: the recompute chooses by the program's rules.
     for unit in (u for u in program.units if u.name != companion_name(view)):
         if unit.fixpoint:
-            rows = compute(context.spark(), unit, lambda leaf: replacement[leaf.relation], context.layout.scratch(manifest.epoch, "verify"))
+            rows = compute(
+                context.spark(),
+                unit,
+                lambda leaf: replacement[leaf.relation],
+                context.layout.scratch(manifest.epoch, "verify"),
+            )
         else:
             rows = unit_sql(unit, lambda leaf: replacement[leaf.relation])
         replacement[unit.name] = f"({rows})"
@@ -135,7 +166,18 @@ def _comparable(column: Column) -> str:
 
 
 def _rounded(value: exp.Expression, _: exp.DataType) -> exp.Expression:
-    digits = exp.Anonymous(this="FORMAT_STRING", expressions=[exp.Literal.string(f"%.{FLOAT_DIGITS - 1}e"), exp.cast(value.copy(), "double")])
+    digits = exp.Anonymous(
+        this="FORMAT_STRING",
+        expressions=[exp.Literal.string(f"%.{FLOAT_DIGITS - 1}e"), exp.cast(value.copy(), "double")],
+    )
     nan = exp.If(this=exp.Anonymous(this="ISNAN", expressions=[value.copy()]), true=exp.Literal.string("NaN"))
-    zero = exp.If(this=exp.EQ(this=exp.Paren(this=value.copy()), expression=exp.Literal.number(0)), true=exp.Literal.string("0"))
-    return exp.Case(ifs=[nan, zero, exp.If(this=exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())), true=digits)])
+    zero = exp.If(
+        this=exp.EQ(this=exp.Paren(this=value.copy()), expression=exp.Literal.number(0)), true=exp.Literal.string("0")
+    )
+    return exp.Case(
+        ifs=[
+            nan,
+            zero,
+            exp.If(this=exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())), true=digits),
+        ]
+    )

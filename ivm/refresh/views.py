@@ -80,7 +80,8 @@ def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> l
         if name in path:
             cycle = [*path[path.index(name) :], name]
             raise ViewError(
-                f"Views read each other in a cycle: {' -> '.join(cycle)}.", "Break it: a view can only read sources and views that don't lead back to it."
+                f"Views read each other in a cycle: {' -> '.join(cycle)}.",
+                "Break it: a view can only read sources and views that don't lead back to it.",
             )
         path.append(name)
         for table, *_ in relation_tables(views[name].sql):
@@ -128,7 +129,9 @@ def _keep(file: Location, program: Program) -> None:
         file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
 
 
-def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Location) -> Compiled:
+def compile_view(
+    view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Location
+) -> Compiled:
     """Compile a view over its relations, or read the kept program.
 
     Raises ViewError (with the view's file) for SQL that can't be a view, RefusedError for `mode="incremental"`
@@ -141,7 +144,8 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
             view.name,
             view.sql,
             {
-                n: [[c.name, c.type] for c in r.columns] + [list(r.key), r.kind, r.effective, *([[c.name, c.type] for c in r.padded])]
+                n: [[c.name, c.type] for c in r.columns]
+                + [list(r.key), r.kind, r.effective, *([[c.name, c.type] for c in r.padded])]
                 for n, r in sorted(read.items())
             },
         ]
@@ -149,11 +153,17 @@ def compile_view(view: View, relations: dict[str, Relation], analyzer: Callable[
     definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
     kept = cache / f"{view.name}-{definition}-{compiler_fingerprint()}.json"
     program = _kept(kept)
-    if program is not None and program.functions and program.functions != definitions(analyzer().functions([n for n, _ in program.functions])):
+    if (
+        program is not None
+        and program.functions
+        and program.functions != definitions(analyzer().functions([n for n, _ in program.functions]))
+    ):
         program = None
     if program is None:
         try:
-            program = with_companion(with_streams(with_least(parse_view(view.name.lower(), view.sql, relations, analyzer()))), relations)
+            program = with_companion(
+                with_streams(with_least(parse_view(view.name.lower(), view.sql, relations, analyzer()))), relations
+            )
         except ViewError as error:
             raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
         _keep(kept, program)
@@ -182,15 +192,27 @@ def _arranged(view: View, relations: Mapping[str, Relation]) -> tuple[tuple[str,
     found = []
     for name, keys in arrange_hints(view.sql):
         if name not in relations:
-            raise ViewError(f"View {view.name!r}{view.where}: its hint ARRANGE names {name!r}, which it doesn't read.", f"It reads: {', '.join(relations)}.")
+            raise ViewError(
+                f"View {view.name!r}{view.where}: its hint ARRANGE names {name!r}, which it doesn't read.",
+                f"It reads: {', '.join(relations)}.",
+            )
         columns = {c.name.lower(): c for c in relations[name].columns}
         for key in keys:
             if key not in columns or not keyable(columns[key].type):
                 fitting = ", ".join(c.name for c in columns.values() if keyable(c.type))
-                raise ViewError(f"View {view.name!r}{view.where}: {name!r} can't be arranged by {key!r}.", f"It can be arranged by: {fitting}.")
+                raise ViewError(
+                    f"View {view.name!r}{view.where}: {name!r} can't be arranged by {key!r}.",
+                    f"It can be arranged by: {fitting}.",
+                )
         if TIME in columns:
-            raise ViewError(f"View {view.name!r}{view.where}: {name!r} has a column {TIME!r}, a name that arrangements use themselves.", "Rename it.")
+            raise ViewError(
+                f"View {view.name!r}{view.where}: {name!r} has a column {TIME!r}, a name that arrangements use themselves.",
+                "Rename it.",
+            )
         if not keys:
-            raise ViewError(f"View {view.name!r}{view.where}: its hint ARRANGE({name}) names no key.", "Write ARRANGE(relation, key, ...).")
+            raise ViewError(
+                f"View {view.name!r}{view.where}: its hint ARRANGE({name}) names no key.",
+                "Write ARRANGE(relation, key, ...).",
+            )
         found.append((name, tuple(columns[k].name for k in keys)))
     return tuple(found)

@@ -67,7 +67,10 @@ def accumulators(reduce: Reduce) -> tuple[Accumulator, ...]:
         found.setdefault(("count", call.argument), Accumulator(f"n_{call.argument}", call.argument, "count", "bigint"))
         if call.function != "count":
             assert call.argument_type is not None
-            found.setdefault(("sum", call.argument), Accumulator(f"s_{call.argument}", call.argument, "sum", _stored_type(call.argument_type)))
+            found.setdefault(
+                ("sum", call.argument),
+                Accumulator(f"s_{call.argument}", call.argument, "sum", _stored_type(call.argument_type)),
+            )
     return tuple(found.values())
 
 

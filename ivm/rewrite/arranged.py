@@ -28,4 +28,8 @@ def _deltas_only(reader: Unit, name: str) -> bool:
     """Whether a reader needs no rows of a relation besides its delta."""
     if reader.fixpoint or (reader.reduce is not None and not reader.reduce.linear):
         return False
-    return all(len(b.leaves) == 1 and not b.leaves[0].scope for b in reader.core.branches if any(leaf.relation == name for leaf in b.leaves))
+    return all(
+        len(b.leaves) == 1 and not b.leaves[0].scope
+        for b in reader.core.branches
+        if any(leaf.relation == name for leaf in b.leaves)
+    )

@@ -50,7 +50,13 @@ def delta_terms(branch: Branch, changed: frozenset[str]) -> tuple[Term, ...]:
         if leaf.relation not in changed:
             continue
         states = tuple(
-            State.DELTA if j == i else State.SAME if other.relation not in changed else State.NEW if j < i else State.OLD
+            State.DELTA
+            if j == i
+            else State.SAME
+            if other.relation not in changed
+            else State.NEW
+            if j < i
+            else State.OLD
             for j, other in enumerate(branch.leaves)
         )
         terms.append(Term(branch, states))

@@ -35,7 +35,14 @@ def with_least(program: Program) -> Program:
 
 def _least(unit: Unit, units: tuple[Unit, ...]) -> str:
     """The column of which only the least value is taken of a recursion and needed inside; "" if there is none."""
-    readers = [(u, b) for u in units if u is not unit for b in u.core.branches for leaf in b.leaves if leaf.relation == unit.name]
+    readers = [
+        (u, b)
+        for u in units
+        if u is not unit
+        for b in u.core.branches
+        for leaf in b.leaves
+        if leaf.relation == unit.name
+    ]
     if unit is units[-1] or len(readers) != 1:
         return ""
     column = _taken(unit, *readers[0])
@@ -46,14 +53,26 @@ def _taken(unit: Unit, reader: Unit, branch: Branch) -> str:
     """The column of which the reader takes nothing but the minimum for each value of all others."""
     reduce = reader.reduce
     plain = {o.name: o.expr.plain[1] for o in branch.outputs if o.expr.plain}
-    if reduce is None or reduce.kind != "group" or len(reader.core.branches) > 1 or len(branch.leaves) > 1 or branch.source or len(plain) < len(branch.outputs):
+    if (
+        reduce is None
+        or reduce.kind != "group"
+        or len(reader.core.branches) > 1
+        or len(branch.leaves) > 1
+        or branch.source
+        or len(plain) < len(branch.outputs)
+    ):
         return ""
     minima = {f"MIN({ident(name)})": column for name, column in plain.items()}
     taken = {minima.get(call.sql, "") for call in reduce.calls}
     keys = {plain[k.name] for k in reduce.keys}
     types = {c.name: c.type for c in unit.columns if c.name != RANK}
     (column,) = taken if len(taken) == 1 else ("",)
-    if not keys or types.keys() != keys | {column} or column in keys or not (types[column] in _ORDERED or types[column].startswith("decimal(")):
+    if (
+        not keys
+        or types.keys() != keys | {column}
+        or column in keys
+        or not (types[column] in _ORDERED or types[column].startswith("decimal("))
+    ):
         return ""
     return column if all(c in keys for p in branch.predicates for _, c in p.reads) else ""
 
@@ -68,7 +87,11 @@ def _grows(branch: Branch, name: str, column: str) -> bool:
         return False
     outputs = {o.name: o.expr for o in branch.outputs}
     others = [e for n, e in outputs.items() if n != column]
-    return _increasing(_tree(outputs[column]), at) and all(at not in e.reads for e in others) and all(_bounded_above(p, at) for p in branch.predicates)
+    return (
+        _increasing(_tree(outputs[column]), at)
+        and all(at not in e.reads for e in others)
+        and all(_bounded_above(p, at) for p in branch.predicates)
+    )
 
 
 def _tree(expr: Expr) -> exp.Expression:
@@ -86,7 +109,9 @@ def _increasing(node: exp.Expression, at: At) -> bool:
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
         return node.to.sql(dialect="spark").lower() in _WHOLE and _increasing(node.this, at)
     if isinstance(node, exp.Add):
-        return any(_increasing(a, at) and not _reads(b, at) for a, b in ((node.left, node.right), (node.right, node.left)))
+        return any(
+            _increasing(a, at) and not _reads(b, at) for a, b in ((node.left, node.right), (node.right, node.left))
+        )
     if isinstance(node, exp.Sub):
         return _increasing(node.left, at) and not _reads(node.right, at)
     return isinstance(node, exp.Column) and (node.table, node.name) == at

@@ -33,7 +33,12 @@ def steps(unit: Unit) -> list[Branch]:
     found = []
     for branch in unit.core.branches:
         for own in (leaf for leaf in branch.leaves if leaf.relation == unit.name):
-            found.append(replace(branch, leaves=tuple(replace(leaf, relation=FRONTIER) if leaf is own else leaf for leaf in branch.leaves)))
+            found.append(
+                replace(
+                    branch,
+                    leaves=tuple(replace(leaf, relation=FRONTIER) if leaf is own else leaf for leaf in branch.leaves),
+                )
+            )
     return found
 
 
@@ -52,7 +57,14 @@ def step_sql(walked: Walked, reads: Reads) -> str:
     return "\nUNION ALL\n".join(term_sql(term, term.branch, reached, reads) for term, reached in walked)
 
 
-def walk_support(unit: Unit, facts: Mapping[str, Facts], changed: Collection[str], ranked: bool, on: Sequence[str], requests: Requests) -> Walked:
+def walk_support(
+    unit: Unit,
+    facts: Mapping[str, Facts],
+    changed: Collection[str],
+    ranked: bool,
+    on: Sequence[str],
+    requests: Requests,
+) -> Walked:
     """Ask for what the derivations of the candidates read (`facts` as `given` with them); `ranked` and `on` as `support` takes them."""
     relations = {name: fact.relation for name, fact in facts.items()}
     terms = (_term(support(b, unit, relations, ranked, on), CANDIDATES, changed) for b in unit.core.branches)
@@ -66,7 +78,11 @@ def support_sql(walked: Walked, reads: Reads) -> str:
         states = dict(zip((leaf.alias for leaf in term.branch.leaves), term.states, strict=True))
 
         def leaf_sql(leaf: Leaf, states=states, reached=reached) -> str:  # type: ignore[no-untyped-def]
-            return reads.delta(leaf) if leaf.relation == CANDIDATES else reads.bag(leaf, reached[leaf.alias].level, states[leaf.alias])
+            return (
+                reads.delta(leaf)
+                if leaf.relation == CANDIDATES
+                else reads.bag(leaf, reached[leaf.alias].level, states[leaf.alias])
+            )
 
         parts.append(branch_sql(term.branch, leaf_sql))
     return "\nUNION ALL\n".join(parts)

@@ -113,10 +113,22 @@ def walk_term(term: Term, facts: Mapping[str, Facts], requests: Requests) -> dic
     return {at: reached} | _walk(branch, {at: reached}, facts, requests)
 
 
-def _request(branch: Branch, at: str, reached: Reached, alias: str, pairs: Sequence[tuple[str, str]], nulls: bool, requests: Requests) -> Reached:
+def _request(
+    branch: Branch,
+    at: str,
+    reached: Reached,
+    alias: str,
+    pairs: Sequence[tuple[str, str]],
+    nulls: bool,
+    requests: Requests,
+) -> Reached:
     """Ask for the rows of `alias` that equal those of `at`, which was reached before."""
     leaf = branch.leaf(at)
-    match = Match(tuple(m for m, _ in pairs), Provider(leaf.relation, reached.level, tuple(t for _, t in pairs), reached.via, leaf.filters), nulls)
+    match = Match(
+        tuple(m for m, _ in pairs),
+        Provider(leaf.relation, reached.level, tuple(t for _, t in pairs), reached.via, leaf.filters),
+        nulls,
+    )
     requests.add(branch.leaf(alias).relation, reached.level + 1, match)
     return Reached(reached.level + 1, match)
 
@@ -140,26 +152,42 @@ def _way_out(branch: Branch, start: str, facts: Mapping[str, Facts]) -> Way:
     return []
 
 
-def _pairs(branch: Branch, alias: str, other: str, scope: int, facts: Mapping[str, Facts]) -> tuple[list[tuple[str, str]], bool] | None:
+def _pairs(
+    branch: Branch, alias: str, other: str, scope: int, facts: Mapping[str, Facts]
+) -> tuple[list[tuple[str, str]], bool] | None:
     """The walkable equalities of a scope between two leaves, as (alias's column, other's column)."""
     relation = facts[branch.leaf(alias).relation].relation
     found = [
         (side[0], side[1][1], e.nulls)
         for e in branch.edges
-        if e.scope == scope and (side := e.from_side(alias)) and side[1][0] == other and keyable(relation.type_of(side[0]))
+        if e.scope == scope
+        and (side := e.from_side(alias))
+        and side[1][0] == other
+        and keyable(relation.type_of(side[0]))
     ]
     return (sorted({(m, t) for m, t, _ in found}), any(n for *_, n in found)) if found else None
 
 
-def _walk(branch: Branch, start: dict[str, Reached], facts: Mapping[str, Facts], requests: Requests) -> dict[str, Reached]:
+def _walk(
+    branch: Branch, start: dict[str, Reached], facts: Mapping[str, Facts], requests: Requests
+) -> dict[str, Reached]:
     """Visit all leaves from `start`, cheapest step first; unreachable ones are read whole."""
     visited = dict(start)
     found: dict[str, Reached] = {}
     while len(visited) < len(branch.leaves):
-        step = min((s for leaf in branch.leaves if leaf.alias not in visited and (s := _step(branch, leaf.alias, visited, facts))), default=None)
+        step = min(
+            (
+                s
+                for leaf in branch.leaves
+                if leaf.alias not in visited and (s := _step(branch, leaf.alias, visited, facts))
+            ),
+            default=None,
+        )
         if step is None:
             # One of the outermost scope first: others may be reachable from it.
-            alias = min((leaf.scope, i, leaf.alias) for i, leaf in enumerate(branch.leaves) if leaf.alias not in visited)[2]
+            alias = min(
+                (leaf.scope, i, leaf.alias) for i, leaf in enumerate(branch.leaves) if leaf.alias not in visited
+            )[2]
             step = _Step((0, 0), alias)
         if step.between:
             provider = Provider(branch.leaf(step.other).relation, DELTA, (step.pairs[0][1],))
@@ -167,7 +195,9 @@ def _walk(branch: Branch, start: dict[str, Reached], facts: Mapping[str, Facts],
             requests.add(branch.leaf(step.alias).relation, 1, match)
             visited[step.alias] = Reached(1, match)
         elif step.other:
-            visited[step.alias] = _request(branch, step.other, visited[step.other], step.alias, step.pairs, step.nulls, requests)
+            visited[step.alias] = _request(
+                branch, step.other, visited[step.other], step.alias, step.pairs, step.nulls, requests
+            )
         else:
             requests.whole.add(branch.leaf(step.alias).relation)
             visited[step.alias] = WHOLLY
@@ -241,7 +271,9 @@ def walk_groups(
         for term, found in walked:
             if term.branch is branch:
                 reached = found.get(alias, Reached(DELTA))
-                providers[Provider(leaf.relation, reached.level, tuple(columns[k] for k in keys), reached.via, leaf.filters)] = None
+                providers[
+                    Provider(leaf.relation, reached.level, tuple(columns[k] for k in keys), reached.via, leaf.filters)
+                ] = None
     if not keys or any(p.level == WHOLE for p in providers):
         requests.whole.update(leaf.relation for b in branches for leaf in b.leaves)
         requests.whole.add(unit.name)

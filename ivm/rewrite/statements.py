@@ -94,7 +94,13 @@ def difference_sql(branch: Branch, walked: Walked, reads: Reads) -> str:
     levels = _levels(branch, walked)
     parts = []
     for state, weight in ((State.NEW, 1), (State.OLD, -1)):
-        parts.append(branch_sql(branch, lambda leaf, s=state: reads.bag(leaf, levels[leaf.alias], s), [f"CAST({weight} AS int) AS {ident(WEIGHT)}"]))  # type: ignore[misc]
+        parts.append(
+            branch_sql(
+                branch,
+                lambda leaf, s=state: reads.bag(leaf, levels[leaf.alias], s),
+                [f"CAST({weight} AS int) AS {ident(WEIGHT)}"],
+            )
+        )  # type: ignore[misc]
     return "\nUNION ALL\n".join(parts)
 
 
@@ -118,7 +124,9 @@ def signed_sql(branch: Branch, walked: Walked, reads: Reads) -> str | None:
             flagged.append(ident(leaf.alias))
     new = " * ".join(f"{a}.{ident(IN_NEW)}" for a in flagged)
     old = " * ".join(f"{a}.{ident(IN_OLD)}" for a in flagged)
-    return branch_sql(branch, lambda leaf: items[leaf.alias], [f"{new} - {old} AS {ident(WEIGHT)}"], [f"({new} <> {old})"])
+    return branch_sql(
+        branch, lambda leaf: items[leaf.alias], [f"{new} - {old} AS {ident(WEIGHT)}"], [f"({new} <> {old})"]
+    )
 
 
 def term_sql(term: Term, branch: Branch, reached: dict[str, Reached], reads: Reads) -> str:
@@ -144,8 +152,12 @@ def consolidated(rows: str, columns: Sequence[Column], having: str = "<> 0") -> 
     if any(has_map(c.type) or has_float(c.type) for c in columns):
         entries = [f"{sql_of(sort_key(c, exact=True))} AS {ident(c.name)}" for c in columns]
         plain = [Column(c.name, "") for c in columns]
-        inner = consolidated(f"SELECT {', '.join(entries)}, {ident(WEIGHT)} FROM ({rows}) AS `__ivm_maps`", plain, having)
-        back = [f"{sql_of(decoded(sort_key(Column(c.name, '')), c.type, exact=True))} AS {ident(c.name)}" for c in columns]
+        inner = consolidated(
+            f"SELECT {', '.join(entries)}, {ident(WEIGHT)} FROM ({rows}) AS `__ivm_maps`", plain, having
+        )
+        back = [
+            f"{sql_of(decoded(sort_key(Column(c.name, '')), c.type, exact=True))} AS {ident(c.name)}" for c in columns
+        ]
         return f"SELECT {', '.join(back)}, {ident(WEIGHT)}\nFROM ({inner}) AS `__ivm_entries`"
     names = [c.name for c in columns]
     return _grouped(rows, names, having)
@@ -184,7 +196,10 @@ def _finals(unit: Unit, prefix: str, suffix: str | None) -> list[str]:
     """The calls' results from `prefix`ed accumulators, plus the `suffix`ed ones where given."""
     assert unit.reduce is not None
     kept = [*accumulators(unit.reduce), Accumulator(COUNT, "", "count", "bigint")]
-    value = {a.name: ident(prefix + a.name) if suffix is None else added(a, ident(prefix + a.name), ident(suffix + a.name)) for a in kept}
+    value = {
+        a.name: ident(prefix + a.name) if suffix is None else added(a, ident(prefix + a.name), ident(suffix + a.name))
+        for a in kept
+    }
     return [f"{result_sql(c, value)} AS {ident(c.name)}" for c in unit.reduce.calls]
 
 
@@ -193,7 +208,9 @@ def final_rows(unit: Unit, groups: str) -> str:
     assert unit.reduce is not None
     assert unit.post is not None
     keys = [ident(k.name) for k in unit.reduce.keys]
-    return post_sql(unit.post, f"SELECT {', '.join([*keys, *_finals(unit, '', None)])}\nFROM ({groups}) AS `__ivm_groups`")
+    return post_sql(
+        unit.post, f"SELECT {', '.join([*keys, *_finals(unit, '', None)])}\nFROM ({groups}) AS `__ivm_groups`"
+    )
 
 
 def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, large: bool = False) -> str:
@@ -220,13 +237,26 @@ def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, larg
     carried = [*keys, *("d_" + n for n in names), *("o_" + n for n in names)]
     rows = _with_outputs(unit, unit.post, groups, carried, OLD, _finals(unit, "o_", None), f"{ident('o_' + COUNT)} > 0")
     carried += [OLD, *(f"{OLD}_{i}" for i in range(len(unit.columns)))]
-    rows = _with_outputs(unit, unit.post, rows, carried, NEW, _finals(unit, "o_", "d_"), f"({ident('o_' + COUNT)} + {ident('d_' + COUNT)}) > 0")
-    pairs = [(sort_key(Column(f"{OLD}_{i}", c.type), exact=True), sort_key(Column(f"{NEW}_{i}", c.type), exact=True)) for i, c in enumerate(unit.columns)]
+    rows = _with_outputs(
+        unit,
+        unit.post,
+        rows,
+        carried,
+        NEW,
+        _finals(unit, "o_", "d_"),
+        f"({ident('o_' + COUNT)} + {ident('d_' + COUNT)}) > 0",
+    )
+    pairs = [
+        (sort_key(Column(f"{OLD}_{i}", c.type), exact=True), sort_key(Column(f"{NEW}_{i}", c.type), exact=True))
+        for i, c in enumerate(unit.columns)
+    ]
     same = " AND ".join(f"{sql_of(a)} <=> {sql_of(b)}" for a, b in pairs)
     return f"SELECT *, {ident(OLD)} AND {ident(NEW)} AND {same} AS `__ivm_same`\nFROM ({rows}) AS `__ivm_both`"
 
 
-def _with_outputs(unit: Unit, post: Post, rows: str, carried: Sequence[str], side: str, finals: Sequence[str], exists: str) -> str:
+def _with_outputs(
+    unit: Unit, post: Post, rows: str, carried: Sequence[str], side: str, finals: Sequence[str], exists: str
+) -> str:
     """Add the output row of one side to `rows`; a row that doesn't exist evaluates nothing (it could raise)."""
     assert unit.reduce is not None
     exists = exists if unit.reduce.keys else "TRUE"
@@ -235,7 +265,9 @@ def _with_outputs(unit: Unit, post: Post, rows: str, carried: Sequence[str], sid
     flag = f"{exists} AS {ident(side + '_exists')}"
     inner = f"SELECT *, {', '.join([*finals, flag])}\nFROM ({rows}) AS `__ivm_groups`"
     kept = [f"{group}.{ident(c)}" for c in carried]
-    outputs = [f"CASE WHEN {having} THEN {o.expr.sql} END AS {ident(f'{side}_{i}')}" for i, o in enumerate(post.outputs)]
+    outputs = [
+        f"CASE WHEN {having} THEN {o.expr.sql} END AS {ident(f'{side}_{i}')}" for i, o in enumerate(post.outputs)
+    ]
     return f"SELECT {', '.join([*kept, f'COALESCE({having}, FALSE) AS {ident(side)}', *outputs])}\nFROM ({inner}) AS {group}"
 
 
@@ -259,7 +291,9 @@ def group_delta(
         new = post_sql(unit.post, reduce_sql(unit.reduce, core), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
         old = f"SELECT {columns_sql(columns)}, CAST(-1 AS int) AS {ident(WEIGHT)}\nFROM {stored}"
         return consolidated(new + chr(10) + "UNION ALL" + chr(10) + old, unit.columns)
-    affected = f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({_changed_rows(unit.core, walked, reads, keys)}) AS `__ivm_terms`"
+    affected = (
+        f"SELECT DISTINCT {columns_sql(keys)}\nFROM ({_changed_rows(unit.core, walked, reads, keys)}) AS `__ivm_terms`"
+    )
     on_new = " AND ".join(f"c.{ident(k)} <=> k.{ident(k)}" for k in keys)
     restricted = f"SELECT c.*\nFROM ({core}) AS c\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_new}"
     new = post_sql(unit.post, reduce_sql(unit.reduce, restricted), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])

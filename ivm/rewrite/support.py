@@ -31,7 +31,9 @@ def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranke
     values = [c for c in unit.columns if c.name in on]
 
     def candidate(column: str) -> Expr:
-        return Expr(Text.of(f"{ident(CANDIDATES)}.{ident(column)}"), frozenset({(CANDIDATES, column)}), (CANDIDATES, column))
+        return Expr(
+            Text.of(f"{ident(CANDIDATES)}.{ident(column)}"), frozenset({(CANDIDATES, column)}), (CANDIDATES, column)
+        )
 
     edges, predicates = list(branch.edges), list(branch.predicates)
     linear = {leaf.alias: leaf.relation for leaf in branch.linear}
@@ -44,7 +46,9 @@ def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranke
                 edges.append(Edge(made.plain, (CANDIDATES, column.name), nulls=True))
     for own in (leaf for leaf in branch.leaves if leaf.relation == unit.name and ranked):
         rank = candidate(RANK)
-        predicates.append(Expr(Text.of(f"{ident(own.alias)}.{ident(RANK)} < {rank.sql}"), rank.reads | {(own.alias, RANK)}))
+        predicates.append(
+            Expr(Text.of(f"{ident(own.alias)}.{ident(RANK)} < {rank.sql}"), rank.reads | {(own.alias, RANK)})
+        )
     leaf = Leaf(CANDIDATES, CANDIDATES, tuple(c.name for c in unit.columns))
     return replace(
         branch,
@@ -52,7 +56,9 @@ def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranke
         predicates=tuple(predicates),
         outputs=tuple(Output(n, candidate(n), o.type) if n in on else o for n, o in outputs.items()),
         edges=tuple(edges),
-        source=branch.source + Text.of(", ") + Text.leaf(CANDIDATES) + Text.of(f" AS {ident(CANDIDATES)}") if branch.source else None,
+        source=branch.source + Text.of(", ") + Text.leaf(CANDIDATES) + Text.of(f" AS {ident(CANDIDATES)}")
+        if branch.source
+        else None,
         key=(),
         bounds=(),
     )

@@ -46,9 +46,17 @@ def with_companion(program: Program, relations: Mapping[str, Relation]) -> Progr
         companion = Unit(name, core, None, None, (*unit.core.typed, day))
     else:
         keys = (*unit.reduce.keys, day)
-        outputs = tuple(Output(k.name, Expr(Text.of(f"{ident(_GROUP)}.{ident(k.name)}"), frozenset({(_GROUP, k.name)}), (_GROUP, k.name))) for k in keys)
+        outputs = tuple(
+            Output(
+                k.name,
+                Expr(Text.of(f"{ident(_GROUP)}.{ident(k.name)}"), frozenset({(_GROUP, k.name)}), (_GROUP, k.name)),
+            )
+            for k in keys
+        )
         reduce = Reduce(keys, unit.reduce.calls)
-        companion = Unit(name, core, reduce, Post(_GROUP, (), outputs), keys, tuple(k.name for k in keys), arranged=False)
+        companion = Unit(
+            name, core, reduce, Post(_GROUP, (), outputs), keys, tuple(k.name for k in keys), arranged=False
+        )
     return replace(program, units=(companion, unit))
 
 
@@ -58,7 +66,9 @@ def _dated(leaf: Leaf, relations: Mapping[str, Relation]) -> bool:
 
 def _timed(branch: Branch, relations: Mapping[str, Relation]) -> Branch | None:
     """The branch with its rows' day as an output."""
-    if branch.dependents or any(relations[leaf.relation].kind == "view" and _dated(leaf, relations) for leaf in branch.leaves):
+    if branch.dependents or any(
+        relations[leaf.relation].kind == "view" and _dated(leaf, relations) for leaf in branch.leaves
+    ):
         return None
     days, reads, leaves = [], set(), []
     for leaf in branch.leaves:
@@ -71,4 +81,8 @@ def _timed(branch: Branch, relations: Mapping[str, Relation]) -> Branch | None:
     if len(days) > 1:
         unknown = " OR ".join(f"{d} IS NULL" for d in days)
         sql = f"CASE WHEN {unknown} THEN NULL ELSE GREATEST({', '.join(days)}) END"
-    return replace(branch, leaves=tuple(leaves), outputs=(*branch.outputs, Output(DAY, Expr(Text.of(sql), frozenset(reads)), "date")))
+    return replace(
+        branch,
+        leaves=tuple(leaves),
+        outputs=(*branch.outputs, Output(DAY, Expr(Text.of(sql), frozenset(reads)), "date")),
+    )

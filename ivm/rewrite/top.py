@@ -41,7 +41,9 @@ def top_candidates(unit: Unit, walked: Walked, reads: Reads, stored: str) -> str
         f"SELECT {columns_sql(core)}, 0 AS {ident(MARK)} FROM ({repeated(rows, unit.core.typed)}) AS `__ivm_candidates`\n"
         f"UNION ALL SELECT {columns_sql(core)}, 1 AS {ident(MARK)} FROM ({last}) AS `__ivm_last` WHERE `__ivm_i` = `__ivm_n`"
     )
-    placed = f"SELECT *, row_number() OVER (ORDER BY {order}, {ident(MARK)}) AS {ident(PLACE)} FROM ({both}) AS `__ivm_both`"
+    placed = (
+        f"SELECT *, row_number() OVER (ORDER BY {order}, {ident(MARK)}) AS {ident(PLACE)} FROM ({both}) AS `__ivm_both`"
+    )
     outs = [f"{ident(str(o.expr.plain[1]))} AS {ident(o.name)}" for o in unit.post.outputs if o.expr.plain]
     limit = unit.reduce.limit
     return f"SELECT {', '.join(outs)}, {ident(PLACE)}, {ident(MARK)}\nFROM ({placed}) AS `__ivm_placed` WHERE {ident(PLACE)} <= {limit} OR {ident(MARK)} = 1"

@@ -89,7 +89,9 @@ def leaf_column(alias: str, column: str) -> exp.Column:
 
 def leaf_item(alias: str, relation: str) -> exp.Join:
     """A table as a FROM item."""
-    return exp.Join(this=exp.Table(this=exp.to_identifier(relation, quoted=True), alias=table_alias(alias)), kind="CROSS")
+    return exp.Join(
+        this=exp.Table(this=exp.to_identifier(relation, quoted=True), alias=table_alias(alias)), kind="CROSS"
+    )
 
 
 def table_alias(alias: str, columns: Iterable[str] = ()) -> exp.TableAlias:

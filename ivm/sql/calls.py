@@ -33,7 +33,11 @@ def find_calls(node: exp.Expression) -> Iterator[exp.Expression]:
         while isinstance(function, _WRAPPERS):
             inside += [e for e in function.iter_expressions() if e is not function.this]
             function = function.this
-        inside += [*function.iter_expressions(), *node.args.get("partition_by", []), *([node.args["order"]] if node.args.get("order") else [])]
+        inside += [
+            *function.iter_expressions(),
+            *node.args.get("partition_by", []),
+            *([node.args["order"]] if node.args.get("order") else []),
+        ]
         for child in inside:
             yield from find_calls(child)
         return
@@ -76,7 +80,9 @@ def over_arguments(call: exp.Expression, arguments: dict[str, tuple[str, exp.Exp
     def swap(node: exp.Expression) -> exp.Expression | None:
         if isinstance(node, exp.Column) and (node.table or node.name.startswith(RESERVED_PREFIX)):
             return inner_column(argument_name(node, arguments))
-        if isinstance(node, exp.Subquery | exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+        if isinstance(node, exp.Subquery | exp.Exists) or (
+            isinstance(node, exp.In) and node.args.get("query") is not None
+        ):
             return inner_column(argument_name(node, arguments))
         return None
 

@@ -61,7 +61,11 @@ def without_using(node: exp.Select) -> exp.Select:
                 equal |= {(sql_of(part.left), sql_of(part.right)), (sql_of(part.right), sql_of(part.left))}
 
     def plain(n: exp.Expression) -> exp.Expression:
-        if isinstance(n, exp.Coalesce) and len(n.expressions) == 1 and (sql_of(n.this), sql_of(n.expressions[0])) in equal:
+        if (
+            isinstance(n, exp.Coalesce)
+            and len(n.expressions) == 1
+            and (sql_of(n.this), sql_of(n.expressions[0])) in equal
+        ):
             return n.this.copy()
         return n
 
@@ -78,7 +82,9 @@ def select_list(node: exp.Select, scope: Scope) -> list[tuple[str, exp.Expressio
     return selected
 
 
-def sort_columns(node: exp.Expression, selected: list[tuple[str, exp.Expression]]) -> tuple[list[exp.Ordered], list[tuple[str, exp.Expression]]]:
+def sort_columns(
+    node: exp.Expression, selected: list[tuple[str, exp.Expression]]
+) -> tuple[list[exp.Ordered], list[tuple[str, exp.Expression]]]:
     """ORDER BY in terms of output columns; keys that are not selected are added as hidden ones."""
     order = node.args.get("order") or node.args.get("sort")
     extended = list(selected)
@@ -110,7 +116,9 @@ def row_count(node: exp.Expression | None) -> int:
     return int(value.name)
 
 
-def group_keys(group: exp.Group | None, selected: list[tuple[str, exp.Expression]]) -> tuple[list[exp.Expression], list[tuple[int, ...]] | None]:
+def group_keys(
+    group: exp.Group | None, selected: list[tuple[str, exp.Expression]]
+) -> tuple[list[exp.Expression], list[tuple[int, ...]] | None]:
     """The grouping expressions and, for ROLLUP and its kin, the grouping sets as positions in them."""
     if group is None:
         return [], None
@@ -137,7 +145,13 @@ def group_keys(group: exp.Group | None, selected: list[tuple[str, exp.Expression
             return [sum(parts[:n], ()) for n in range(len(parts), -1, -1)]
         if isinstance(node, exp.Cube):
             return [sum((p for i, p in enumerate(parts) if mask >> i & 1), ()) for mask in range(2 ** len(parts))]
-        return [s for e in listed for s in (expanded(e, e.expressions) if isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) else [members(e)])]
+        return [
+            s
+            for e in listed
+            for s in (
+                expanded(e, e.expressions) if isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) else [members(e)]
+            )
+        ]
 
     plain: list[exp.Expression] = []
     product: list[tuple[int, ...]] = [()]

@@ -11,9 +11,31 @@ from sqlglot import exp
 
 from ivm.plan.nodes import Column, Relation, Unit
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import Block, Inline, Scope, conjuncts, fresh, leaf_column, leaf_item, select_of, substituted, table_alias, union_of
+from ivm.sql.blocks import (
+    Block,
+    Inline,
+    Scope,
+    conjuncts,
+    fresh,
+    leaf_column,
+    leaf_item,
+    select_of,
+    substituted,
+    table_alias,
+    union_of,
+)
 from ivm.sql.calls import has_calls
-from ivm.sql.clauses import SELECT_ARGS, group_keys, has_windows, only, row_count, select_list, sort_columns, with_windows, without_using
+from ivm.sql.clauses import (
+    SELECT_ARGS,
+    group_keys,
+    has_windows,
+    only,
+    row_count,
+    select_list,
+    sort_columns,
+    with_windows,
+    without_using,
+)
 from ivm.sql.dialect import GENERATORS, function_name
 from ivm.sql.pivots import pivoted
 from ivm.sql.recursion import names_table, reads_itself, union_parts
@@ -57,7 +79,9 @@ class Compiler:
         found = self.analyzer.schema(unit_sql(unit, schema_leaf(self.units.relations)))
         if [(c.name.lower(), c.type) for c in found] != [(c.name.lower(), c.type) for c in columns]:
             differ = [
-                f"{a.name} {a.type} for {b.name} {b.type}" for a, b in zip(found, columns, strict=False) if (a.name.lower(), a.type) != (b.name.lower(), b.type)
+                f"{a.name} {a.type} for {b.name} {b.type}"
+                for a, b in zip(found, columns, strict=False)
+                if (a.name.lower(), a.type) != (b.name.lower(), b.type)
             ]
             raise UnsupportedError("schema", "; ".join(differ) or f"{len(found)} for {len(columns)}")
 
@@ -71,7 +95,23 @@ class Compiler:
             blocks = with_names(self.query(node.this, ctes), node)
             return self._cut(blocks, node, len(blocks[0].outs))
         if isinstance(node, exp.SetOperation):
-            only(node, {"this", "expression", "distinct", "with_", "order", "limit", "offset", "by_name", "side", "kind", "on"}, "a set operation")
+            only(
+                node,
+                {
+                    "this",
+                    "expression",
+                    "distinct",
+                    "with_",
+                    "order",
+                    "limit",
+                    "offset",
+                    "by_name",
+                    "side",
+                    "kind",
+                    "on",
+                },
+                "a set operation",
+            )
             return self._cut(self._set_operation(node, ctes), node, None)
         if isinstance(node, exp.Select):
             return self.select(node, ctes)
@@ -156,19 +196,33 @@ class Compiler:
             blocks = self.units.distinct(blocks)
         return self._cut(blocks, node, visible, order)
 
-    def _projected(self, block: Block, scope: Scope, selected: list[tuple[str, exp.Expression]], inline: Inline) -> Block:
+    def _projected(
+        self, block: Block, scope: Scope, selected: list[tuple[str, exp.Expression]], inline: Inline
+    ) -> Block:
         fresh_block = Block(list(block.items), list(block.preds))
         fresh_block.outs = [(n, inline(e, scope, fresh_block)) for n, e in selected]
         return fresh_block
 
-    def _cut(self, blocks: list[Block], node: exp.Expression, visible: int | None, order: list[exp.Ordered] | None = None) -> list[Block]:
+    def _cut(
+        self, blocks: list[Block], node: exp.Expression, visible: int | None, order: list[exp.Ordered] | None = None
+    ) -> list[Block]:
         """Apply LIMIT and OFFSET; `order` is by output names, taken from the node where not given."""
         if not (node.args.get("limit") or node.args.get("offset")):
             return blocks
         if order is None:
             visible = len(blocks[0].outs)
-            order, known = sort_columns(node, [(n, exp.column(exp.to_identifier(n, quoted=True))) for n, _ in blocks[0].outs])
-            blocks = [b.with_outs([*b.outs, *((n, substituted(e, {("", m.lower()): v for m, v in b.outs})) for n, e in known[visible:])]) for b in blocks]
+            order, known = sort_columns(
+                node, [(n, exp.column(exp.to_identifier(n, quoted=True))) for n, _ in blocks[0].outs]
+            )
+            blocks = [
+                b.with_outs(
+                    [
+                        *b.outs,
+                        *((n, substituted(e, {("", m.lower()): v for m, v in b.outs})) for n, e in known[visible:]),
+                    ]
+                )
+                for b in blocks
+            ]
         counts = [row_count(node.args.get(c)) for c in ("limit", "offset")]
         return self.units.top(blocks, visible if visible is not None else len(blocks[0].outs), order, *counts)
 
@@ -189,7 +243,9 @@ class Compiler:
             blocks, scopes = self._joined(blocks, scopes, exp.Join(this=lateral), ctes, outer)
         return blocks, scopes
 
-    def _joined(self, blocks: list[Block], scopes: list[Scope], join: exp.Join, ctes: Ctes, outer: Scope | None) -> tuple[list[Block], list[Scope]]:
+    def _joined(
+        self, blocks: list[Block], scopes: list[Scope], join: exp.Join, ctes: Ctes, outer: Scope | None
+    ) -> tuple[list[Block], list[Scope]]:
         only(join, {"this", "on", "kind", "side", "method", "using"}, "this form of JOIN")
         how = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).upper().split()
         kind = next((k for k in ("SEMI", "ANTI", "FULL", "RIGHT", "LEFT") if k in how), "CROSS")
@@ -200,14 +256,18 @@ class Compiler:
         options = [o.renamed(self.taken) for o in options]
         if kind == "RIGHT":
             columns = list(scopes[0])
-            lefts = [b.with_outs((f"c{i}", s[c]) for i, c in enumerate(columns)) for b, s in zip(blocks, scopes, strict=True)]
+            lefts = [
+                b.with_outs((f"c{i}", s[c]) for i, c in enumerate(columns)) for b, s in zip(blocks, scopes, strict=True)
+            ]
             derived, values = self.derived(lefts)
             blocks = [Block(o.items, o.preds) for o in options]
             scopes = [_scope(names, o) for o in options]
             right = dict(zip(columns, values, strict=True))
             return self._outer(blocks, scopes, derived, right, on, ctes, first=True)
         if kind in ("SEMI", "ANTI"):
-            return [self._semi(b, s, names, options, on, kind == "ANTI", ctes) for b, s in zip(blocks, scopes, strict=True)], scopes
+            return [
+                self._semi(b, s, names, options, on, kind == "ANTI", ctes) for b, s in zip(blocks, scopes, strict=True)
+            ], scopes
         if kind in ("LEFT", "FULL"):
             derived, values = self.derived(options)
             right = dict(zip(names, values, strict=True))
@@ -239,12 +299,21 @@ class Compiler:
         return tree, [leaf_column(alias, f"c{i}") for i in range(len(options[0].outs))]
 
     def _outer(
-        self, blocks: list[Block], scopes: list[Scope], derived: exp.Expression, right: Scope, on: exp.Expression | None, ctes: Ctes, first: bool = False
+        self,
+        blocks: list[Block],
+        scopes: list[Scope],
+        derived: exp.Expression,
+        right: Scope,
+        on: exp.Expression | None,
+        ctes: Ctes,
+        first: bool = False,
     ) -> tuple[list[Block], list[Scope]]:
         """Each block LEFT JOIN the derived item."""
         result, known = [], []
         for i, (block, scope) in enumerate(zip(blocks, scopes, strict=True)):
-            item = Block([exp.Join(this=derived.copy(), side="LEFT")], [], [(str(j), v) for j, v in enumerate(right.values())])
+            item = Block(
+                [exp.Join(this=derived.copy(), side="LEFT")], [], [(str(j), v) for j, v in enumerate(right.values())]
+            )
             item = item if i == 0 else item.renamed(self.taken)
             mine = dict(zip(right, (e for _, e in item.outs), strict=True))
             values = mine | scope if first else scope | mine
@@ -254,12 +323,23 @@ class Compiler:
             known.append(values)
         return result, known
 
-    def _semi(self, block: Block, scope: Scope, names: Names, options: list[Block], on: exp.Expression | None, anti: bool, ctes: Ctes) -> Block:
+    def _semi(
+        self,
+        block: Block,
+        scope: Scope,
+        names: Names,
+        options: list[Block],
+        on: exp.Expression | None,
+        anti: bool,
+        ctes: Ctes,
+    ) -> Block:
         tree = self._matching([o.renamed(self.taken) for o in options], scope, names, on, ctes)
         exists: exp.Expression = exp.Exists(this=tree)
         return Block(block.items, [*block.preds, exp.Not(this=exists) if anti else exists])
 
-    def _matching(self, options: list[Block], scope: Scope, names: Names, on: exp.Expression | None, ctes: Ctes) -> exp.Query:
+    def _matching(
+        self, options: list[Block], scope: Scope, names: Names, on: exp.Expression | None, ctes: Ctes
+    ) -> exp.Query:
         """The rows of an item that meet ON, as a query correlated with `scope`."""
         selects = []
         for option in options:
@@ -269,11 +349,19 @@ class Compiler:
         return union_of(selects)
 
     def _unmatched(
-        self, blocks: list[Block], scopes: list[Scope], names: Names, options: list[Block], on: exp.Expression | None, ctes: Ctes
+        self,
+        blocks: list[Block],
+        scopes: list[Scope],
+        names: Names,
+        options: list[Block],
+        on: exp.Expression | None,
+        ctes: Ctes,
     ) -> tuple[list[Block], list[Scope]]:
         """The second half of a FULL JOIN: rows of the right side without a partner, the left side padded with typed NULLs."""
         columns = list(scopes[0])
-        lefts = [b.with_outs((f"c{i}", s[c]) for i, c in enumerate(columns)) for b, s in zip(blocks, scopes, strict=True)]
+        lefts = [
+            b.with_outs((f"c{i}", s[c]) for i, c in enumerate(columns)) for b, s in zip(blocks, scopes, strict=True)
+        ]
         types = [c.type for c in self.units.types(lefts)]
         nulls: Scope = {c: exp.cast(exp.null(), t, dialect="spark") for c, t in zip(columns, types, strict=True)}
         result, known = [], []
@@ -292,7 +380,14 @@ class Compiler:
         return result, known
 
     def _lateral(
-        self, blocks: list[Block], scopes: list[Scope], node: exp.Lateral, kind: str, on: exp.Expression | None, ctes: Ctes, outer: Scope | None
+        self,
+        blocks: list[Block],
+        scopes: list[Scope],
+        node: exp.Lateral,
+        kind: str,
+        on: exp.Expression | None,
+        ctes: Ctes,
+        outer: Scope | None,
     ) -> tuple[list[Block], list[Scope]]:
         if kind not in ("CROSS", "LEFT"):
             raise UnsupportedError("clause", f"{kind} JOIN LATERAL")
@@ -309,9 +404,14 @@ class Compiler:
             else:
                 function = substituted(node.this, values)
                 columns = names or self.units.generated_names(block, function)
-                this = exp.Lateral(this=_outer_variant(function) if node.args.get("outer") else function, alias=table_alias(name, columns))
+                this = exp.Lateral(
+                    this=_outer_variant(function) if node.args.get("outer") else function,
+                    alias=table_alias(name, columns),
+                )
             values_ = scope | {(alias, c.lower()): leaf_column(name, c) for c in columns}
-            join = exp.Join(this=this, side="LEFT", on=exp.true()) if kind == "LEFT" else exp.Join(this=this, kind="CROSS")
+            join = (
+                exp.Join(this=this, side="LEFT", on=exp.true()) if kind == "LEFT" else exp.Join(this=this, kind="CROSS")
+            )
             if kind == "LEFT" and on is not None:
                 join.set("on", substituted(on, values_))
             added = Block([*block.items, join], block.preds)
@@ -321,7 +421,9 @@ class Compiler:
 
     def item(self, node: exp.Expression, ctes: Ctes, outer: Scope | None = None) -> tuple[Names, list[Block]]:
         """A FROM item: how its columns are called, and its alternatives."""
-        if node.args.get("joins") or (isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias):
+        if node.args.get("joins") or (
+            isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias
+        ):
             return self._nested_joins(node, ctes, outer)
         alias, options = self._single(node, ctes, outer)
         return [(alias, n.lower()) for n, _ in options[0].outs], options
@@ -350,7 +452,11 @@ class Compiler:
                 raise UnsupportedError("clause", f"reading {node.sql(dialect='spark')}")
             only(node, {"this", "db", "catalog", "alias"}, f"reading {node.name} with options")
             leaf = node.alias_or_name
-            block = Block([leaf_item(leaf, relation.name.lower())], [], [(c.name, leaf_column(leaf, c.name)) for c in relation.columns])
+            block = Block(
+                [leaf_item(leaf, relation.name.lower())],
+                [],
+                [(c.name, leaf_column(leaf, c.name)) for c in relation.columns],
+            )
             return alias, with_names([block], node)
         if isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):
@@ -367,7 +473,11 @@ class Compiler:
         inner = self.subqueries.correlated(node.this, outer, ctes)
         name = fresh(node.alias.lower() or "d", self.taken)
         derived = exp.Subquery(this=inner, alias=table_alias(name))
-        return Block([exp.Join(this=derived, kind="CROSS")], [], [(e.alias_or_name, leaf_column(name, e.alias_or_name)) for e in inner.selects])
+        return Block(
+            [exp.Join(this=derived, kind="CROSS")],
+            [],
+            [(e.alias_or_name, leaf_column(name, e.alias_or_name)) for e in inner.selects],
+        )
 
     def _apart(self, blocks: list[Block]) -> list[Block]:
         nested = self.apart and any(e.find(exp.Query) for b in blocks for _, e in b.outs)
@@ -381,7 +491,9 @@ class Compiler:
         bare = exp.Table(this=node.this.copy())
         names = names or [c.name for c in self.analyzer.schema(f"SELECT * FROM {bare.sql(dialect='spark')}")]
         lateral = exp.Lateral(this=node.this.copy(), alias=table_alias(name, names))
-        return node.alias.lower(), [Block([exp.Join(this=lateral, kind="CROSS")], [], [(n, leaf_column(name, n)) for n in names])]
+        return node.alias.lower(), [
+            Block([exp.Join(this=lateral, kind="CROSS")], [], [(n, leaf_column(name, n)) for n in names])
+        ]
 
     def _nested_joins(self, node: exp.Expression, ctes: Ctes, outer: Scope | None) -> tuple[Names, list[Block]]:
         """A join in parentheses: its items keep their own names."""
@@ -409,11 +521,15 @@ class Compiler:
         names = names or [f"col{i + 1}" for i in range(width)]
         bare = node.copy()
         bare.set("alias", table_alias(name, names))
-        return node.alias.lower(), [Block([exp.Join(this=bare, kind="CROSS")], [], [(n, leaf_column(name, n)) for n in names])]
+        return node.alias.lower(), [
+            Block([exp.Join(this=bare, kind="CROSS")], [], [(n, leaf_column(name, n)) for n in names])
+        ]
 
     # -- expressions -----------------------------------------------------------------------------
 
-    def filtered(self, block: Block, scope: Scope, condition: exp.Expression | None, ctes: Ctes, outer: Scope | None = None) -> Block:
+    def filtered(
+        self, block: Block, scope: Scope, condition: exp.Expression | None, ctes: Ctes, outer: Scope | None = None
+    ) -> Block:
         """The block with a condition's conjuncts added; subqueries may add items."""
         result = Block(list(block.items), list(block.preds), block.outs)
         values = (outer or {}) | scope
@@ -429,7 +545,10 @@ class Compiler:
         for name, e in selected:
             function = e.this if isinstance(e, exp.Aliases) else e
             if function_name(function) not in GENERATORS:
-                if any(function_name(f) in GENERATORS and not f.find_ancestor(exp.Query) for f in e.copy().find_all(exp.Anonymous)):
+                if any(
+                    function_name(f) in GENERATORS and not f.find_ancestor(exp.Query)
+                    for f in e.copy().find_all(exp.Anonymous)
+                ):
                     raise UnsupportedError("clause", "a generator inside an expression")
                 result.append((name, e))
                 continue

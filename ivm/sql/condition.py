@@ -36,7 +36,19 @@ _ALLOWED: frozenset[type[exp.Expression]] = frozenset(
         *(exp.Column, exp.Identifier, exp.Dot, exp.Bracket),
         *(exp.Literal, exp.Boolean, exp.Null, exp.HexString, exp.RawString, exp.Interval, exp.IntervalSpan, exp.Var),
         *(exp.Paren, exp.And, exp.Or, exp.Not, exp.Tuple),
-        *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between),
+        *(
+            exp.EQ,
+            exp.NEQ,
+            exp.GT,
+            exp.GTE,
+            exp.LT,
+            exp.LTE,
+            exp.NullSafeEQ,
+            exp.NullSafeNEQ,
+            exp.Is,
+            exp.In,
+            exp.Between,
+        ),
         *(exp.Like, exp.ILike, exp.RegexpLike, exp.Escape),
         *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe),
         *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot),
@@ -60,14 +72,18 @@ def parse_condition(text: str) -> str:
     if "${" in text:
         raise _refused(text, "Spark would replace ${...} by a setting, even inside of a string")
     if len(text) > MAX_LENGTH:
-        raise ConfigError(f"The condition has {len(text):,} characters, at most {MAX_LENGTH:,} are taken.", "Backfill the whole view.")
+        raise ConfigError(
+            f"The condition has {len(text):,} characters, at most {MAX_LENGTH:,} are taken.", "Backfill the whole view."
+        )
     tree = _parsed(text, text)
     for node, depth in _walk(tree):
         complaint = _complaint(node) if depth <= MAX_DEPTH else "it nests too deeply"
         if complaint:
             raise _refused(text, complaint)
     for name in tree.find_all(exp.Identifier):
-        name.set("quoted", bool(name.args.get("quoted")) or not _WORD.match(name.name))  # DATEADD(day, ...) stays as it is
+        name.set(
+            "quoted", bool(name.args.get("quoted")) or not _WORD.match(name.name)
+        )  # DATEADD(day, ...) stays as it is
     rendered = _rendered(tree)
     if _rendered(_parsed(rendered, text)) != rendered:
         raise _refused(text, "it is not understood in one way only")
@@ -139,7 +155,13 @@ def _complaint(node: exp.Expression) -> str:
 
 
 def _words(node: exp.Expression) -> str:
-    known = {exp.Star: "*", exp.Lambda: "a lambda (->)", exp.Window: "a window function", exp.Alias: "an alias", exp.Block: "a second statement"}
+    known = {
+        exp.Star: "*",
+        exp.Lambda: "a lambda (->)",
+        exp.Window: "a window function",
+        exp.Alias: "an alias",
+        exp.Block: "a second statement",
+    }
     return known.get(type(node), str(node.key).replace("_", " "))
 
 

@@ -22,7 +22,19 @@ _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "OVERLAY", "TRIM", "SUBSTR
 _UNSIGNED_SHIFT = TokenType.CARET_AT
 #: Functions whose first of three arguments is a bare unit, and these units: words of Spark's grammar, not columns.
 _UNIT_FIRST = ("DATEADD", "DATE_ADD", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMEDIFF")
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFYEAR", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+_UNITS = (
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAY",
+    "DAYOFYEAR",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+    "MICROSECOND",
+)
 
 
 def _unit_first(name: str) -> Callable[[list[exp.Expression]], exp.Expression]:
@@ -30,7 +42,12 @@ def _unit_first(name: str) -> Callable[[list[exp.Expression]], exp.Expression]:
 
     def read(args: list[exp.Expression]) -> exp.Expression:
         first = args[0] if len(args) == 3 else None
-        if isinstance(first, exp.Column) and len(first.parts) == 1 and not first.this.args.get("quoted") and first.name.upper() in _UNITS:
+        if (
+            isinstance(first, exp.Column)
+            and len(first.parts) == 1
+            and not first.this.args.get("quoted")
+            and first.name.upper() in _UNITS
+        ):
             args = [exp.var(first.name), *args[1:]]
         return exp.Anonymous(this=name, expressions=args)
 
@@ -50,7 +67,9 @@ class IvmSpark(Spark):  # type: ignore[misc]
     class Generator(Spark.Generator):  # type: ignore[misc]
         #: A WITH stays where it is, and a SELECT keeps its QUALIFY: what was Spark's is printed for Spark.
         EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expression]]] = set()
-        TRANSFORMS: ClassVar[dict[type[exp.Expression], Any]] = {k: v for k, v in Spark.Generator.TRANSFORMS.items() if k is not exp.Select}
+        TRANSFORMS: ClassVar[dict[type[exp.Expression], Any]] = {
+            k: v for k, v in Spark.Generator.TRANSFORMS.items() if k is not exp.Select
+        }
 
         def not_sql(self, expression: exp.Not) -> str:
             """Spark plans `NOT x IS NULL` inside a subquery otherwise than `x IS NOT NULL`, though they mean the same."""
@@ -66,12 +85,18 @@ class IvmSpark(Spark):  # type: ignore[misc]
     class Parser(Spark.Parser):  # type: ignore[misc]
         #: `GROUP BY window(d, '1 day')` calls a function; a WINDOW clause is found after the keys anyway.
         QUERY_MODIFIER_TOKENS = Spark.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
-        FUNCTIONS: ClassVar[dict[str, Any]] = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN} | {n: _unit_first(n) for n in _UNIT_FIRST}
+        FUNCTIONS: ClassVar[dict[str, Any]] = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN} | {
+            n: _unit_first(n) for n in _UNIT_FIRST
+        }
         BITWISE: ClassVar[dict[TokenType, Any]] = Spark.Parser.BITWISE | {
-            _UNSIGNED_SHIFT: lambda this, expression: exp.Anonymous(this="SHIFTRIGHTUNSIGNED", expressions=[this, expression])
+            _UNSIGNED_SHIFT: lambda this, expression: exp.Anonymous(
+                this="SHIFTRIGHTUNSIGNED", expressions=[this, expression]
+            )
         }
         FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
-        NO_PAREN_FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")}  # noqa: RUF012
+        NO_PAREN_FUNCTION_PARSERS = {
+            k: v for k, v in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")
+        }  # noqa: RUF012
 
 
 #: Spark 4.2's aggregate functions beyond those parsed by meaning (its own list, by the class that implements each).
@@ -167,7 +192,9 @@ AGGREGATES = frozenset(
     ]
 )
 #: Table-generating functions, which may stand in a select list.
-GENERATORS = frozenset(["explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"])
+GENERATORS = frozenset(
+    ["explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"]
+)
 
 
 def function_name(node: exp.Expression) -> str:

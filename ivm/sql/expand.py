@@ -27,7 +27,11 @@ def with_struct_fields(tree: exp.Expression, schema: Callable[[str], tuple[Colum
     """
     for select in list(tree.find_all(exp.Select)):
         items = {s.alias_or_name.lower() for s in from_items(select)}
-        stars = [e for e in select.expressions if isinstance(e, exp.Column) and isinstance(e.this, exp.Star) and e.table.lower() not in items]
+        stars = [
+            e
+            for e in select.expressions
+            if isinstance(e, exp.Column) and isinstance(e.this, exp.Star) and e.table.lower() not in items
+        ]
         for star in stars:
             fields = [c.name for c in schema(_probe(select, star))]
             path = [p.copy() for p in star.parts[:-1]]
@@ -47,14 +51,21 @@ def with_generated_names(tree: exp.Expression, schema: Callable[[str], tuple[Col
     """
     for select in list(tree.find_all(exp.Select)):
         calls = [e for e in select.expressions if function_name(e) in GENERATORS]
-        if len(calls) != 1 or select.parent is None or not select.args.get("from_") or any(select.args.get(k) for k in ("group", "having", "qualify")):
+        if (
+            len(calls) != 1
+            or select.parent is None
+            or not select.args.get("from_")
+            or any(select.args.get(k) for k in ("group", "having", "qualify"))
+        ):
             continue
         if any(has_calls(e) or has_windows(e) for e in select.expressions):
             continue
         names = [c.name for c in schema(_probe(select, calls[0]))]
         columns = [exp.alias_(exp.column(n, table=_MADE), n) for n in names]
         lateral = exp.Lateral(
-            this=calls[0].copy(), view=True, alias=exp.TableAlias(this=exp.to_identifier(_MADE), columns=[exp.to_identifier(n) for n in names])
+            this=calls[0].copy(),
+            view=True,
+            alias=exp.TableAlias(this=exp.to_identifier(_MADE), columns=[exp.to_identifier(n) for n in names]),
         )
         place = next(i for i, e in enumerate(select.expressions) if e is calls[0])
         select.set("expressions", [*select.expressions[:place], *columns, *select.expressions[place + 1 :]])
@@ -101,7 +112,12 @@ def with_time_windows(tree: exp.Expression) -> exp.Expression:
         calls = [g for g in (group.expressions if group else []) if function_name(g) == "window"]
         if len(calls) != 1 or any(s.alias_or_name.lower() == "window" for s in from_items(select)):
             continue
-        for part in [*select.expressions, select.args.get("having"), select.args.get("order"), select.args.get("qualify")]:
+        for part in [
+            *select.expressions,
+            select.args.get("having"),
+            select.args.get("order"),
+            select.args.get("qualify"),
+        ]:
             for column in list(part.find_all(exp.Column)) if part is not None else []:
                 whole = not column.table and column.name.lower() == "window"
                 if not whole and column.table.lower() != "window":

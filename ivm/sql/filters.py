@@ -29,7 +29,9 @@ class Comparison:
 def comparisons(part: exp.Expression) -> list[Comparison]:
     """What a conjunct says of single columns; nothing where it isn't plainly a comparison with constants."""
     part = part.unnest()
-    if any(value for key, value in part.args.items() if key not in ("this", "expression", "expressions", "low", "high")):
+    if any(
+        value for key, value in part.args.items() if key not in ("this", "expression", "expressions", "low", "high")
+    ):
         return []  # a negation or another variant of the operator
     if isinstance(part, exp.Between):
         return _compared(part.this, ">=", [part.args["low"]]) + _compared(part.this, "<=", [part.args["high"]])
@@ -59,7 +61,11 @@ def _compared(column: exp.Expression, op: str, constants: list[exp.Expression]) 
     if not isinstance(column, exp.Column) or None in found:
         return []
     kinds = {f[0] for f in found if f}
-    return [Comparison((column.table, column.name), op, tuple(f[1] for f in found if f), kinds.pop())] if len(kinds) == 1 else []
+    return (
+        [Comparison((column.table, column.name), op, tuple(f[1] for f in found if f), kinds.pop())]
+        if len(kinds) == 1
+        else []
+    )
 
 
 def _constant(node: exp.Expression) -> tuple[str, str] | None:
@@ -69,7 +75,13 @@ def _constant(node: exp.Expression) -> tuple[str, str] | None:
         if node.is_string:
             return "text", node.name
         return ("number", node.name) if re.fullmatch(r"\d+(\.\d+)?", node.name) and len(node.name) <= 18 else None
-    if isinstance(node, exp.Cast) and node.to.is_type("date") and isinstance(node.this, exp.Literal) and node.this.is_string and _DATE.match(node.this.name):
+    if (
+        isinstance(node, exp.Cast)
+        and node.to.is_type("date")
+        and isinstance(node.this, exp.Literal)
+        and node.this.is_string
+        and _DATE.match(node.this.name)
+    ):
         return "date", node.this.name
     return None
 
@@ -82,5 +94,7 @@ def _pattern(node: exp.Like) -> list[Comparison]:
     body = text.strip("%")
     if not body or any(c in body for c in "%_\\"):
         return []
-    op = {(False, False): "=", (False, True): "prefix", (True, False): "suffix", (True, True): "contains"}[text.startswith("%"), text.endswith("%")]
+    op = {(False, False): "=", (False, True): "prefix", (True, False): "suffix", (True, True): "contains"}[
+        text.startswith("%"), text.endswith("%")
+    ]
     return [Comparison((column.table, column.name), op, (body,), "text")]

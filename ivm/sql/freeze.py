@@ -43,7 +43,13 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
             elif column.table and column.table not in found.derived:
                 raise UnsupportedError("clause", f"{column.sql(dialect='spark')}, which none of its FROM items has,")
     leaves = tuple(
-        Leaf(alias, relation, tuple(c.name for c in relations[relation].columns if (alias, c.name) in reads), scope, tuple(found.filters.get(alias, {})))
+        Leaf(
+            alias,
+            relation,
+            tuple(c.name for c in relations[relation].columns if (alias, c.name) in reads),
+            scope,
+            tuple(found.filters.get(alias, {})),
+        )
         for alias, (relation, scope) in found.leaves.items()
     )
     preds = tuple(_expr(p, found) for p in block.preds)
@@ -60,8 +66,14 @@ def _bounds(block: Block, leaves: dict[str, Leaf], relations: dict[str, Relation
     reads = Counter(c.table for tree in block.trees() for c in tree.find_all(exp.Column))
     for pred in block.preds:
         part = pred.unnest()
-        sides = [part.left.unnest(), part.right.unnest()] if isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE) else []
-        if not sides or not all(isinstance(s, exp.Column) and s.table in leaves for s in sides) or sides[0].table == sides[1].table:
+        sides = (
+            [part.left.unnest(), part.right.unnest()] if isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE) else []
+        )
+        if (
+            not sides
+            or not all(isinstance(s, exp.Column) and s.table in leaves for s in sides)
+            or sides[0].table == sides[1].table
+        ):
             continue
         if all(_numeric(relations[leaves[s.table].relation].type_of(s.name)) for s in sides):
             for one, other in (sides, reversed(sides)):

@@ -40,7 +40,11 @@ def volatile_function(functions: Iterable[Function]) -> str | None:
     for function in functions:
         if not function.body:
             continue
-        body = function.body if function.body.upper().startswith(("SELECT", "WITH", "(SELECT", "(WITH", "FROM")) else f"SELECT {function.body}"
+        body = (
+            function.body
+            if function.body.upper().startswith(("SELECT", "WITH", "(SELECT", "(WITH", "FROM"))
+            else f"SELECT {function.body}"
+        )
         try:
             tree = sqlglot.parse_one(body, read=IvmSpark)
         except SqlglotError:

@@ -19,7 +19,13 @@ def core_key(core: Core) -> tuple[str, ...]:
     return core.branches[0].key if len(core.branches) == 1 else ()
 
 
-def branch_key(block: Block, outputs: Sequence[Output], edges: Sequence[Edge], scopes: Mapping[str, int], relations: Mapping[str, Relation]) -> tuple[str, ...]:
+def branch_key(
+    block: Block,
+    outputs: Sequence[Output],
+    edges: Sequence[Edge],
+    scopes: Mapping[str, int],
+    relations: Mapping[str, Relation],
+) -> tuple[str, ...]:
     """The union of the keys of the joined tables, less those whose whole key is equated to other tables' columns.
 
     Derived tables and LATERAL items may multiply rows: with one of them no key is known.
@@ -35,7 +41,11 @@ def branch_key(block: Block, outputs: Sequence[Output], edges: Sequence[Edge], s
         needed[alias] = key
     for alias in list(needed):
         others = set(needed) - {alias}
-        equated = {side[0].lower() for e in edges if e.scope == scopes[alias] and (side := e.from_side(alias)) and side[1][0] in others}
+        equated = {
+            side[0].lower()
+            for e in edges
+            if e.scope == scopes[alias] and (side := e.from_side(alias)) and side[1][0] in others
+        }
         if others and all(k.lower() in equated for k in needed[alias]):
             del needed[alias]
     carried = {o.expr.plain: o.name for o in outputs if o.expr.plain}
@@ -43,7 +53,9 @@ def branch_key(block: Block, outputs: Sequence[Output], edges: Sequence[Edge], s
         for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
             if edge.scope == 0 and one in carried:
                 carried.setdefault(other, carried[one])
-    columns = [carried.get((alias, _actual(relations[relation_of[alias]], k))) for alias, key in needed.items() for k in key]
+    columns = [
+        carried.get((alias, _actual(relations[relation_of[alias]], k))) for alias, key in needed.items() for k in key
+    ]
     return tuple(dict.fromkeys(c for c in columns if c)) if all(columns) else ()
 
 

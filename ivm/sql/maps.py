@@ -84,7 +84,13 @@ def comparable(column: Column, alias: str) -> str:
     >>> comparable(Column("m", "map<int,int>"), "t"), comparable(Column("n", "int"), "t")
     ('ARRAY_SORT(MAP_ENTRIES(`t`.`m`))', '`t`.`n`')
     """
-    return sql_of(encoded(exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)), column.type, exact=True))
+    return sql_of(
+        encoded(
+            exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)),
+            column.type,
+            exact=True,
+        )
+    )
 
 
 def decoded(node: exp.Expression, type_: str, exact: bool = False) -> exp.Expression:
@@ -113,7 +119,13 @@ def _map(node: exp.Expression, value: _Made | None, depth: int) -> exp.Expressio
 
 
 def _pair(entry: exp.Expression, value: _Made) -> exp.Expression:
-    return _call("NAMED_STRUCT", exp.Literal.string("key"), _field(entry, "key"), exp.Literal.string("value"), value(_field(entry, "value")))
+    return _call(
+        "NAMED_STRUCT",
+        exp.Literal.string("key"),
+        _field(entry, "key"),
+        exp.Literal.string("value"),
+        value(_field(entry, "value")),
+    )
 
 
 def _field(node: exp.Expression, name: str) -> exp.Expression:
@@ -133,7 +145,9 @@ class _Codec:
     as_float: _Leaf | None
 
     def changes(self, type_: exp.DataType) -> bool:
-        return any(t.is_type("map") or (self.as_float and t.is_type("float", "double")) for t in type_.find_all(exp.DataType))
+        return any(
+            t.is_type("map") or (self.as_float and t.is_type("float", "double")) for t in type_.find_all(exp.DataType)
+        )
 
 
 def _coded(node: exp.Expression, type_: exp.DataType, depth: int, codec: _Codec) -> exp.Expression:
@@ -150,6 +164,8 @@ def _coded(node: exp.Expression, type_: exp.DataType, depth: int, codec: _Codec)
         return codec.as_map(node, inner(type_.expressions[1]) if codec.changes(type_.expressions[1]) else None, depth)
     if type_.is_type("array"):
         return _each(node, inner(type_.expressions[0]), depth)
-    fields = [a for part in type_.expressions for a in (exp.Literal.string(part.name), inner(part)(_field(node, part.name)))]
+    fields = [
+        a for part in type_.expressions for a in (exp.Literal.string(part.name), inner(part)(_field(node, part.name)))
+    ]
     known = exp.not_(exp.Is(this=exp.Paren(this=node.copy()), expression=exp.null()))
     return exp.Case(ifs=[exp.If(this=known, true=_call("NAMED_STRUCT", *fields))])

@@ -47,7 +47,10 @@ class _Entry:
         """The columns of its query under the names that the entry gives them."""
         names = self.columns or [c.name for c in columns]
         if len(names) != len(columns):
-            raise ViewError(f"{self.name} names {len(names)} columns, but its query has {len(columns)}.", "Name each of them, or none.")
+            raise ViewError(
+                f"{self.name} names {len(names)} columns, but its query has {len(columns)}.",
+                "Name each of them, or none.",
+            )
         return [Column(n, c.type) for n, c in zip(names, columns, strict=True)]
 
 
@@ -65,7 +68,10 @@ def merged(sql: str, relations: Mapping[str, Sequence[Column]], schema: Callable
         return sql
     clash = [e.name for e in entries if e.key in relations]
     if clash:
-        raise ViewError(f"Its WITH RECURSIVE has entries that read each other, and {clash[0]!r} is also a table that it may read.", "Rename the entry.")
+        raise ViewError(
+            f"Its WITH RECURSIVE has entries that read each other, and {clash[0]!r} is also a table that it may read.",
+            "Rename the entry.",
+        )
     nulls = {n: typed_nulls(c) for n, c in relations.items()}
     made: list[str] = []
     for number, group in enumerate(groups):
@@ -89,7 +95,9 @@ def _groups(entries: list[_Entry]) -> Iterator[list[_Entry]]:
         reads = {k: r.union(*(reads[o] for o in r)) for k, r in reads.items()}
     left = list(entries)
     while left:
-        first = next(e for e in left if all(e.key in reads[o.key] for o in left if o is not e and o.key in reads[e.key]))
+        first = next(
+            e for e in left if all(e.key in reads[o.key] for o in left if o is not e and o.key in reads[e.key])
+        )
         group = [e for e in left if e is first or (e.key in reads[first.key] and first.key in reads[e.key])]
         left = [e for e in left if e not in group]
         yield group
@@ -102,7 +110,8 @@ def _parts(entry: _Entry) -> tuple[list[str], set[bool]]:
     for i, token in _outermost(tokens):
         if token.token_type in _OF_THE_WHOLE:
             raise ViewError(
-                f"{entry.name} is read by an entry that it reads, and has {token.text.upper()} around its parts.", "Put it around a part, in parentheses."
+                f"{entry.name} is read by an entry that it reads, and has {token.text.upper()} around its parts.",
+                "Put it around a part, in parentheses.",
             )
         if token.token_type is TokenType.UNION:
             parts.append(entry.query[start : token.start])
@@ -120,7 +129,9 @@ def _outermost(tokens: list[Token]) -> Iterator[tuple[int, Token]]:
             yield i, token
 
 
-def _typed(group: list[_Entry], nulls: dict[str, str], schema: Callable[[str], tuple[Column, ...]]) -> dict[str, list[Column]]:
+def _typed(
+    group: list[_Entry], nulls: dict[str, str], schema: Callable[[str], tuple[Column, ...]]
+) -> dict[str, list[Column]]:
     """The columns of a group's entries: those of the parts that can be typed first, as in any recursion."""
     known: dict[str, list[Column]] = {}
     keys = {e.key for e in group}
@@ -133,7 +144,10 @@ def _typed(group: list[_Entry], nulls: dict[str, str], schema: Callable[[str], t
                 known[entry.key] = entry.named(schema("\nUNION ALL\n".join(splice(p, given) for p in parts)))
         if len(known) == before:
             names = ", ".join(e.name for e in group)
-            raise ViewError(f"The entries {names} read each other, and none has a part to start from.", "Give one of them a part that reads none of them.")
+            raise ViewError(
+                f"The entries {names} read each other, and none has a part to start from.",
+                "Give one of them a part that reads none of them.",
+            )
     return known
 
 
@@ -153,7 +167,10 @@ def _as_one(group: list[_Entry], typed: dict[str, list[Column]], name: str) -> l
     kinds = set().union(*(k for _, k in split.values()))
     if len(kinds) != 1:
         names = ", ".join(e.name for e in group)
-        raise ViewError(f"The entries {names} read each other, some as sets and some as bags.", "Use UNION in all of them, or UNION ALL.")
+        raise ViewError(
+            f"The entries {names} read each other, some as sets and some as bags.",
+            "Use UNION in all of them, or UNION ALL.",
+        )
     bases: list[str] = []
     steps: list[str] = []
     for i, entry in enumerate(group):

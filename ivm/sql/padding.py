@@ -17,7 +17,20 @@ from ivm.sql.dialect import function_name
 from ivm.sql.text import query_tree
 
 #: What compares its operands with each other, or is replaced by such a comparison.
-_COMPARING = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between, exp.Nullif, exp.Case)
+_COMPARING = (
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.In,
+    exp.Between,
+    exp.Nullif,
+    exp.Case,
+)
 _COMPARING_FUNCTIONS = ("equal_null", "nullif", "decode", "between")
 
 
@@ -31,7 +44,11 @@ def padded_names(tree: exp.Expression, columns: Iterable[str]) -> frozenset[str]
     names = {c.lower() for c in columns}
     # Names in a list after an alias go by position: any of them may be one.
     listed = {c.name.lower() for alias in tree.find_all(exp.TableAlias) for c in alias.columns}
-    named = [(a.alias.lower(), inner.name.lower()) for a in tree.find_all(exp.Alias) if isinstance(inner := a.this.unnest(), exp.Column | exp.Dot)]
+    named = [
+        (a.alias.lower(), inner.name.lower())
+        for a in tree.find_all(exp.Alias)
+        if isinstance(inner := a.this.unnest(), exp.Column | exp.Dot)
+    ]
     names |= listed
     while more := {alias for alias, name in named if name in names} - names:
         names |= more
@@ -55,8 +72,15 @@ def compares_padded(tree: exp.Expression, columns: Iterable[str]) -> bool:
             return True
     if tree.find(exp.Pivot):
         return True
-    compared = [*tree.find_all(*_COMPARING), *(f for f in tree.find_all(exp.Func) if function_name(f) in _COMPARING_FUNCTIONS)]
-    return any(isinstance(inner := part.unnest(), exp.Column | exp.Dot) and inner.name.lower() in names for node in compared for part in _operands(node))
+    compared = [
+        *tree.find_all(*_COMPARING),
+        *(f for f in tree.find_all(exp.Func) if function_name(f) in _COMPARING_FUNCTIONS),
+    ]
+    return any(
+        isinstance(inner := part.unnest(), exp.Column | exp.Dot) and inner.name.lower() in names
+        for node in compared
+        for part in _operands(node)
+    )
 
 
 def _operands(node: exp.Expression) -> Iterable[exp.Expression]:

@@ -56,7 +56,9 @@ def parse_view(view: str, sql: str, relations: dict[str, Relation], analyzer: An
         """The view refreshed in full by Spark, if Spark can run it."""
         if beyond:
             raise ViewError(f"{beyond}, and {why.reason}.", why.mend)
-        return Program(view, columns, reads, refusals=(why,), deterministic=why.code != "nondeterministic", functions=functions)
+        return Program(
+            view, columns, reads, refusals=(why,), deterministic=why.code != "nondeterministic", functions=functions
+        )
 
     called = own_functions(tree, analyzer)
     functions = definitions(called)
@@ -100,9 +102,14 @@ def _check_storable(columns: tuple[Column, ...]) -> None:
             raise ViewError(f"It has two columns named {column.name!r}.", "Give one of them an alias with AS.")
         seen.add(column.name.lower())
         if set(column.name) & set(" ,;{}()\n\t="):
-            raise ViewError(f"It has a column named {column.name!r}, which Delta can't store.", "Give it an alias with AS.")
+            raise ViewError(
+                f"It has a column named {column.name!r}, which Delta can't store.", "Give it an alias with AS."
+            )
         if "void" in column.type or "interval" in column.type:
-            raise ViewError(f"Column {column.name!r} has the type {column.type}, which Delta can't store.", "Cast it to a type that Delta has.")
+            raise ViewError(
+                f"Column {column.name!r} has the type {column.type}, which Delta can't store.",
+                "Cast it to a type that Delta has.",
+            )
 
 
 def _variants(units: tuple[Unit, ...], relations: dict[str, Relation]) -> list[str]:
@@ -132,7 +139,9 @@ def _with_field_names(node: exp.Expression) -> exp.Expression:
     >>> _with_field_names(exp.Anonymous(this="STRUCT", expressions=[exp.column("a", "t"), exp.Literal.number(1)])).sql("spark")
     "NAMED_STRUCT('a', t.a, 'col2', 1)"
     """
-    if not isinstance(node, exp.Struct | exp.Anonymous) or (isinstance(node, exp.Anonymous) and node.name.lower() != "struct"):
+    if not isinstance(node, exp.Struct | exp.Anonymous) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() != "struct"
+    ):
         return node
     if any(isinstance(e, exp.Star) or e.find(exp.Star) for e in node.expressions):
         return node
@@ -145,7 +154,9 @@ def _with_field_names(node: exp.Expression) -> exp.Expression:
 
 def _with_aggregates(tree: exp.Expression, analyzer: Analyzer) -> exp.Expression:
     """Mark the calls of user-defined aggregates, which only Spark knows from scalar functions."""
-    unknown = {f.name.lower(): len(f.expressions) for f in tree.find_all(exp.Anonymous) if f.name.lower() not in AGGREGATES}
+    unknown = {
+        f.name.lower(): len(f.expressions) for f in tree.find_all(exp.Anonymous) if f.name.lower() not in AGGREGATES
+    }
     found = analyzer.aggregates(unknown) if unknown else frozenset()
 
     def marked(node: exp.Expression) -> exp.Expression:

@@ -37,18 +37,23 @@ def _pivot(pivot: exp.Pivot, columns: Sequence[str]) -> exp.Query:
         return _column(node.name) if isinstance(node, exp.Column) else node
 
     inner = exp.select(
-        *(_column(c) for c in [*rest, *on]), *(exp.alias_(e.copy().transform(based), f"__ivm_a{i}", quoted=True) for i, (_, e) in enumerate(calls))
+        *(_column(c) for c in [*rest, *on]),
+        *(exp.alias_(e.copy().transform(based), f"__ivm_a{i}", quoted=True) for i, (_, e) in enumerate(calls)),
     )
-    inner = inner.from_(exp.Table(this=exp.to_identifier(BASE), alias=exp.TableAlias(this=exp.to_identifier(BASE)))).group_by(
-        *(_column(c) for c in [*rest, *on])
-    )
+    inner = inner.from_(
+        exp.Table(this=exp.to_identifier(BASE), alias=exp.TableAlias(this=exp.to_identifier(BASE)))
+    ).group_by(*(_column(c) for c in [*rest, *on]))
     outs: list[exp.Expression] = [_column(c, "__ivm_p") for c in rest]
     for value in field.expressions:
         literal = value.this if isinstance(value, exp.PivotAlias) else value
         wanted = literal.expressions if isinstance(literal, exp.Tuple) else [literal]
-        met = exp.and_(*(exp.NullSafeEQ(this=_column(c, "__ivm_p"), expression=w.copy()) for c, w in zip(on, wanted, strict=True)))
+        met = exp.and_(
+            *(exp.NullSafeEQ(this=_column(c, "__ivm_p"), expression=w.copy()) for c, w in zip(on, wanted, strict=True))
+        )
         for i, _ in enumerate(calls):
-            call = exp.Filter(this=exp.Min(this=_column(f"__ivm_a{i}", "__ivm_p")), expression=exp.Where(this=met.copy()))
+            call = exp.Filter(
+                this=exp.Min(this=_column(f"__ivm_a{i}", "__ivm_p")), expression=exp.Where(this=met.copy())
+            )
             if len(outs) - len(rest) >= len(names):
                 raise UnsupportedError("clause", "PIVOT with columns of unknown names")
             outs.append(exp.alias_(call, names[len(outs) - len(rest)], quoted=True))
@@ -71,7 +76,9 @@ def _unpivot(pivot: exp.Pivot, columns: Sequence[str]) -> exp.Query:
         outs: list[exp.Expression] = [_column(c) for c in rest]
         outs.append(exp.alias_(exp.Literal.string(label), field.this.name, quoted=True))
         outs += [exp.alias_(_column(p), v, quoted=True) for p, v in zip(parts, values, strict=True)]
-        select = exp.select(*outs).from_(exp.Table(this=exp.to_identifier(BASE), alias=exp.TableAlias(this=exp.to_identifier(BASE))))
+        select = exp.select(*outs).from_(
+            exp.Table(this=exp.to_identifier(BASE), alias=exp.TableAlias(this=exp.to_identifier(BASE)))
+        )
         if not pivot.args.get("include_nulls"):
             select = select.where(exp.or_(*(exp.not_(exp.Is(this=_column(p), expression=exp.null())) for p in parts)))
         selects.append(select)

@@ -28,7 +28,9 @@ def union_parts(cte: exp.CTE) -> tuple[list[exp.Expression], bool]:
 
     def visit(node: exp.Expression) -> None:
         node = node.unnest() if isinstance(node, exp.Subquery) and not node.alias else node
-        if isinstance(node, exp.Union) and not any(node.args.get(k) for k in ("with_", "order", "limit", "offset", "by_name")):
+        if isinstance(node, exp.Union) and not any(
+            node.args.get(k) for k in ("with_", "order", "limit", "offset", "by_name")
+        ):
             kinds.add(bool(node.args.get("distinct")))
             visit(node.left)
             visit(node.right)

@@ -17,13 +17,44 @@ from ivm.names import RESERVED_PREFIX, ident
 from ivm.plan.anchors import anchor
 from ivm.plan.nodes import RANK, Call, Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import Block, Inline, Scope, conjuncts, fresh, leaf_column, leaf_item, rewritten, sql_of, substituted, table_alias
-from ivm.sql.calls import SET, accumulated, find_calls, grouping_calls, inner_column, key_names, over_arguments, typed_call
+from ivm.sql.blocks import (
+    Block,
+    Inline,
+    Scope,
+    conjuncts,
+    fresh,
+    leaf_column,
+    leaf_item,
+    rewritten,
+    sql_of,
+    substituted,
+    table_alias,
+)
+from ivm.sql.calls import (
+    SET,
+    accumulated,
+    find_calls,
+    grouping_calls,
+    inner_column,
+    key_names,
+    over_arguments,
+    typed_call,
+)
 from ivm.sql.freeze import to_branch, to_expr
 from ivm.sql.keys import core_key
 from ivm.sql.maps import canonical, check_comparable, decoded, encoded, has_map, sort_key
 from ivm.sql.render import branch_source, core_sql, reduce_sql, schema_leaf
-from ivm.sql.rules import SET_RECURSION, TIES, TOP, by_peers, left_to_chance, ordered_value, settled, tie_broken, ties_matter
+from ivm.sql.rules import (
+    SET_RECURSION,
+    TIES,
+    TOP,
+    by_peers,
+    left_to_chance,
+    ordered_value,
+    settled,
+    tie_broken,
+    ties_matter,
+)
 from ivm.sql.support import UnsupportedError
 
 #: The alias under which a post stage sees the reduced rows.
@@ -51,14 +82,19 @@ class Units:
     def types(self, blocks: list[Block]) -> tuple[Column, ...]:
         """The columns that the blocks' UNION ALL has in Spark, called c0, c1, ..."""
         leaf = schema_leaf(self.relations)
-        cores = [Core((to_branch(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)), self.relations),)) for b in blocks]
+        cores = [
+            Core((to_branch(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)), self.relations),))
+            for b in blocks
+        ]
         return self.analyzer.schema("\nUNION ALL\n".join(core_sql(c, leaf) for c in cores))
 
     def generated_names(self, block: Block, generator: exp.Expression) -> list[str]:
         """The columns that Spark gives a table-generating function over a block's rows."""
         branch = to_branch(block.with_outs([("generated", generator)]), self.relations)
         source = branch_source(branch, schema_leaf(self.relations))
-        return [c.name for c in self.analyzer.schema(f"SELECT {sql_of(generator)}" + (f" FROM {source}" if source else ""))]
+        return [
+            c.name for c in self.analyzer.schema(f"SELECT {sql_of(generator)}" + (f" FROM {source}" if source else ""))
+        ]
 
     def aligned(self, blocks: list[Block]) -> list[Block]:
         """Cast the branches of a UNION ALL to its common types, so that any of them may stand alone."""
@@ -70,7 +106,8 @@ class Units:
             own = self.types([block])
             result.append(
                 block.with_outs(
-                    (n, e if a.type == u.type else exp.cast(e.copy(), u.type, dialect="spark")) for (n, e), a, u in zip(block.outs, own, union, strict=True)
+                    (n, e if a.type == u.type else exp.cast(e.copy(), u.type, dialect="spark"))
+                    for (n, e), a, u in zip(block.outs, own, union, strict=True)
                 )
             )
         return result
@@ -91,7 +128,10 @@ class Units:
         blocks = self.aligned(blocks)
         scopes: list[Scope] = [{("", "__ivm_first"): b.outs[0][1]} for b in blocks]
         every, known = exp.Count(this=exp.Star()), exp.Count(this=inner_column("__ivm_first"))
-        selected: Selected = [("not_empty", exp.GT(this=every, expression=exp.Literal.number(0))), ("has_null", exp.GT(this=every.copy(), expression=known))]
+        selected: Selected = [
+            ("not_empty", exp.GT(this=every, expression=exp.Literal.number(0))),
+            ("has_null", exp.GT(this=every.copy(), expression=known)),
+        ]
         return self.stored(self.grouped(blocks, scopes, [], selected, None, _plainly), taken)[0]
 
     def is_one_row(self, block: Block) -> bool:
@@ -110,9 +150,13 @@ class Units:
         names = [n for n, _ in blocks[0].outs]
         scopes: list[Scope] = [{("", f"c{i}"): e for i, (_, e) in enumerate(b.outs)} for b in blocks]
         columns: list[exp.Expression] = [inner_column(f"c{i}") for i in range(len(names))]
-        return self.grouped(blocks, scopes, columns, list(zip(names, [c.copy() for c in columns], strict=True)), None, _plainly)
+        return self.grouped(
+            blocks, scopes, columns, list(zip(names, [c.copy() for c in columns], strict=True)), None, _plainly
+        )
 
-    def intersection(self, left: list[Block], right: list[Block], minus: bool, every: bool, taken: set[str]) -> list[Block]:
+    def intersection(
+        self, left: list[Block], right: list[Block], minus: bool, every: bool, taken: set[str]
+    ) -> list[Block]:
         """INTERSECT and EXCEPT by counting each row on both sides; with ALL the row comes back as often as the counts say."""
         names = [n for n, _ in left[0].outs]
         blocks = self.aligned(left + right)
@@ -120,13 +164,18 @@ class Units:
         for i, block in enumerate(blocks):
             tags = (exp.Literal.number(1), exp.null()) if i < len(left) else (exp.null(), exp.Literal.number(1))
             typed = [exp.cast(t.copy(), "int") for t in tags]
-            scopes.append({("", f"c{j}"): e for j, (_, e) in enumerate(block.outs)} | {("", "__ivm_l"): typed[0], ("", "__ivm_r"): typed[1]})
+            scopes.append(
+                {("", f"c{j}"): e for j, (_, e) in enumerate(block.outs)}
+                | {("", "__ivm_l"): typed[0], ("", "__ivm_r"): typed[1]}
+            )
         columns: list[exp.Expression] = [inner_column(f"c{i}") for i in range(len(names))]
         one, two = exp.Count(this=inner_column("__ivm_l")), exp.Count(this=inner_column("__ivm_r"))
         zero = exp.Literal.number(0)
         selected: Selected = list(zip(names, [c.copy() for c in columns], strict=True))
         if not every:
-            having = exp.and_(exp.GT(this=one, expression=zero), (exp.EQ if minus else exp.GT)(this=two, expression=zero.copy()))
+            having = exp.and_(
+                exp.GT(this=one, expression=zero), (exp.EQ if minus else exp.GT)(this=two, expression=zero.copy())
+            )
             return self.grouped(blocks, scopes, columns, selected, having, _plainly)
         times: exp.Expression = exp.Sub(this=one, expression=two) if minus else exp.Least(this=one, expressions=[two])
         selected = [*selected, ("__ivm_times", times)]
@@ -134,7 +183,12 @@ class Units:
         (block,) = self.grouped(blocks, scopes, columns, selected, having_all, _plainly)
         *outs, (_, count) = block.outs
         alias = fresh("repeated", taken)
-        sequence = exp.Anonymous(this="EXPLODE", expressions=[exp.Anonymous(this="SEQUENCE", expressions=[exp.cast(exp.Literal.number(1), "bigint"), count])])
+        sequence = exp.Anonymous(
+            this="EXPLODE",
+            expressions=[
+                exp.Anonymous(this="SEQUENCE", expressions=[exp.cast(exp.Literal.number(1), "bigint"), count])
+            ],
+        )
         item = exp.Join(this=exp.Lateral(this=sequence, alias=table_alias(alias, ["i"])), kind="CROSS")
         return [Block([*block.items, item], block.preds, outs)]
 
@@ -172,7 +226,9 @@ class Units:
         core_blocks = []
         for b, s in zip(blocks, scopes, strict=True):
             block = Block(list(b.items), list(b.preds))
-            block.outs = [(n, inline(k, s, block)) for n, k in zip(names, keys, strict=True)] + [(n, inline(a, s, block)) for n, a in arguments.values()]
+            block.outs = [(n, inline(k, s, block)) for n, k in zip(names, keys, strict=True)] + [
+                (n, inline(a, s, block)) for n, a in arguments.values()
+            ]
             core_blocks.append(block)
         if sets is not None:
             core_blocks = self._by_sets(core_blocks, len(keys), sets)
@@ -182,11 +238,17 @@ class Units:
         types = {c.name: c.type for c in columns}
         mapped = {n: types[n] for n in names if has_map(types[n])}
         if mapped:
-            encoded_blocks = [b.with_outs((n, encoded(e, mapped[n]) if n in mapped else e) for n, e in b.outs) for b in self.aligned(core_blocks)]
+            encoded_blocks = [
+                b.with_outs((n, encoded(e, mapped[n]) if n in mapped else e) for n, e in b.outs)
+                for b in self.aligned(core_blocks)
+            ]
             core, columns = self._core(encoded_blocks)
             types = {c.name: c.type for c in columns}
         valued = self._ordered_types(core, others)
-        made = tuple(typed_call(sums[n], types) if n in sums else self._settled(n, others[n], valued[n]) for n, _ in calls.values())
+        made = tuple(
+            typed_call(sums[n], types) if n in sums else self._settled(n, others[n], valued[n])
+            for n, _ in calls.values()
+        )
         reduce = Reduce(tuple(Column(n, types[n]) for n in names), made)
         if not reduce.keys and not reduce.calls:
             reduce = Reduce((), (Call("agg_1", "COUNT(*)", "count"),))
@@ -197,7 +259,11 @@ class Units:
         def key_value(n: str) -> exp.Expression:
             return decoded(leaf_column(name, n), mapped[n]) if n in mapped else leaf_column(name, n)
 
-        outer: Scope = {(k.table.lower(), k.name.lower()): key_value(n) for n, k in zip(names, keys, strict=True) if isinstance(k, exp.Column)}
+        outer: Scope = {
+            (k.table.lower(), k.name.lower()): key_value(n)
+            for n, k in zip(names, keys, strict=True)
+            if isinstance(k, exp.Column)
+        }
 
         def over_groups(node: exp.Expression) -> exp.Expression | None:
             text = sql_of(node)
@@ -223,7 +289,14 @@ class Units:
         """By name of each call over a core's columns the type of its `ordered_value`, or ''."""
         values = {n: v for n, c in calls.items() if (v := ordered_value(c)) is not None}
         probes = ", ".join(f"{sql_of(v)} AS {ident(n)}" for n, v in values.items())
-        found = {c.name: c.type for c in self.analyzer.schema(f"SELECT {probes} FROM ({core_sql(core, schema_leaf(self.relations))})")} if probes else {}
+        found = (
+            {
+                c.name: c.type
+                for c in self.analyzer.schema(f"SELECT {probes} FROM ({core_sql(core, schema_leaf(self.relations))})")
+            }
+            if probes
+            else {}
+        )
         return {n: found.get(n, "") for n in calls}
 
     def _by_sets(self, blocks: list[Block], keys: int, sets: list[tuple[int, ...]]) -> list[Block]:
@@ -232,7 +305,10 @@ class Units:
         result = []
         for number, members in enumerate(sets):
             for block in blocks:
-                outs = [(n, e if i in members or i >= keys else exp.cast(exp.null(), types[i], dialect="spark")) for i, (n, e) in enumerate(block.outs)]
+                outs = [
+                    (n, e if i in members or i >= keys else exp.cast(exp.null(), types[i], dialect="spark"))
+                    for i, (n, e) in enumerate(block.outs)
+                ]
                 result.append(block.with_outs([*outs, (SET, exp.Literal.number(number))]))
         return result
 
@@ -244,7 +320,9 @@ class Units:
         for _, e in selected:
             for window in e.find_all(exp.Window):
                 windows.setdefault(sql_of(window), window)
-        partitions = [{sql_of(p.unnest()): p.unnest() for p in w.args.get("partition_by") or []} for w in windows.values()]
+        partitions = [
+            {sql_of(p.unnest()): p.unnest() for p in w.args.get("partition_by") or []} for w in windows.values()
+        ]
         common = [t for t in partitions[0] if all(t in p for p in partitions)]
         sources: dict[str, tuple[str, exp.Expression]] = {}
 
@@ -293,13 +371,19 @@ class Units:
                 made = tie_broken(body, columns)
                 self.rules.add(TIES)
             if made is None:
-                raise UnsupportedError("clause", f"{sql_of(body.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),")
+                raise UnsupportedError(
+                    "clause", f"{sql_of(body.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),"
+                )
             calls.append(Call(names[text], sql_of(made)))
         types = {c.name: c.type for c in columns}
         name = self._partitioned(core, Reduce(tuple(Column(k, types[k]) for k in keys), tuple(calls), "window"))
 
         def over_unit(node: exp.Expression) -> exp.Expression | None:
-            return leaf_column(name, node.name) if isinstance(node, exp.Column) and not node.table and node.name in known else None
+            return (
+                leaf_column(name, node.name)
+                if isinstance(node, exp.Column) and not node.table and node.name in known
+                else None
+            )
 
         known = {*types, *names.values()}
         return [Block([leaf_item(name, name)], [], [(n, rewritten(e, over_unit)) for n, e in outs])]
@@ -308,7 +392,9 @@ class Units:
         """Make a unit of the first rows; columns beyond the `visible` ones only sort."""
         names = [n for n, _ in blocks[0].outs]
         position = {n: f"c{i}" for i, n in reversed(list(enumerate(names)))}
-        core, columns = self._core(self.aligned([b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in blocks]))
+        core, columns = self._core(
+            self.aligned([b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in blocks])
+        )
         keys = []
         for ordered in order:
             ordered.set("this", inner_column(position[ordered.this.name]))
@@ -316,11 +402,15 @@ class Units:
         ties = [sql_of(sort_key(c)) for c in columns]
         self.rules.add(TOP)
         name = self._partitioned(core, Reduce((), (), "top", ", ".join(dict.fromkeys([*keys, *ties])), limit, offset))
-        return [Block([leaf_item(name, name)], [], [(n, leaf_column(name, f"c{i}")) for i, n in enumerate(names[:visible])])]
+        return [
+            Block([leaf_item(name, name)], [], [(n, leaf_column(name, f"c{i}")) for i, n in enumerate(names[:visible])])
+        ]
 
     # -- recursion -------------------------------------------------------------------------------
 
-    def fixpoint(self, base: list[Block], step: Callable[[Block], list[Block]], distinct: bool, taken: set[str]) -> list[Block]:
+    def fixpoint(
+        self, base: list[Block], step: Callable[[Block], list[Block]], distinct: bool, taken: set[str]
+    ) -> list[Block]:
         """Make a unit that reads itself: its rows are those of `base` and of `step` over its rows."""
         names = [n for n, _ in base[0].outs]
         types = [c.type for c in self.types(base)]
@@ -336,9 +426,21 @@ class Units:
             """The block with the rank of its rows, for a set: one more than that of the rows it reads, or zero."""
             if not distinct:
                 return block
-            own = [leaf_column(i.this.alias, RANK) for i in block.items if isinstance(i.this, exp.Table) and i.this.name == name]
-            highest = exp.Greatest(this=own[0], expressions=own[1:]) if len(own) > 1 else own[0] if own else exp.Literal.number(-1)
-            return block.with_outs([*block.outs, (RANK, exp.cast(exp.Add(this=highest, expression=exp.Literal.number(1)), "int"))])
+            own = [
+                leaf_column(i.this.alias, RANK)
+                for i in block.items
+                if isinstance(i.this, exp.Table) and i.this.name == name
+            ]
+            highest = (
+                exp.Greatest(this=own[0], expressions=own[1:])
+                if len(own) > 1
+                else own[0]
+                if own
+                else exp.Literal.number(-1)
+            )
+            return block.with_outs(
+                [*block.outs, (RANK, exp.cast(exp.Add(this=highest, expression=exp.Literal.number(1)), "int"))]
+            )
 
         made = set(self.made)
         steps = []
@@ -349,15 +451,23 @@ class Units:
                 for i, ((_, e), o, t) in enumerate(zip(block.outs, own, types, strict=True))
             ]
             steps.append(block.with_outs(outs))
-        core, _ = self._core([ranked(b) for b in (*(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in base), *steps)])
+        core, _ = self._core(
+            [ranked(b) for b in (*(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)) for b in base), *steps)]
+        )
         if any(name in u.core.relations for n, u in self.made.items() if n not in made):
-            raise UnsupportedError("recursion", "what it has found so far is grouped, sorted or subtracted inside the recursion")
+            raise UnsupportedError(
+                "recursion", "what it has found so far is grouped, sorted or subtracted inside the recursion"
+            )
         for branch in core.branches:
             own_leaves = [leaf for leaf in branch.leaves if leaf.relation == name]
             if any(leaf.scope for leaf in own_leaves) or (own_leaves and branch.dependents):
-                raise UnsupportedError("recursion", "a part of it reads the recursion in an outer join or subquery, or beside one")
+                raise UnsupportedError(
+                    "recursion", "a part of it reads the recursion in an outer join or subquery, or beside one"
+                )
             if len(own_leaves) > 1 and not distinct:
-                raise UnsupportedError("recursion", "a part of it reads the recursion twice, which UNION ALL is not linear in")
+                raise UnsupportedError(
+                    "recursion", "a part of it reads the recursion twice, which UNION ALL is not linear in"
+                )
         if distinct:
             if any("<" in t for t in types):
                 raise UnsupportedError("recursion", "its rows hold arrays, maps or structs and are meant as a set")
@@ -374,7 +484,10 @@ class Units:
         columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations))) if core.columns else ()
         check_comparable(columns)
         if any(has_map(c.type) for c in columns):
-            blocks = [b.with_outs((n, canonical(e, c.type)) for (n, e), c in zip(b.outs, columns, strict=True)) for b in blocks]
+            blocks = [
+                b.with_outs((n, canonical(e, c.type)) for (n, e), c in zip(b.outs, columns, strict=True))
+                for b in blocks
+            ]
             core = Core(tuple(to_branch(b, self.relations) for b in blocks))
         return _with_types(core, columns), columns
 
@@ -395,7 +508,9 @@ class Units:
         check_comparable(columns)
         made = {c.name for c in reduce.calls}
         outputs = ((c.name, leaf_column(GROUP_ALIAS, c.name), c.type) for c in columns)
-        post = Post(GROUP_ALIAS, (), tuple(Output(n, to_expr(canonical(e, t) if n in made else e)) for n, e, t in outputs))
+        post = Post(
+            GROUP_ALIAS, (), tuple(Output(n, to_expr(canonical(e, t) if n in made else e)) for n, e, t in outputs)
+        )
         unit = Unit(self._name(), core, reduce, post, columns, key)
         self._add(unit)
         return unit.name
@@ -408,7 +523,9 @@ class Units:
         columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations)))
         unit = Unit(self._name(), core, None, None, columns, core_key(core))
         self._add(unit)
-        block = Block([leaf_item(unit.name, unit.name)], [], [(c.name, leaf_column(unit.name, c.name)) for c in columns])
+        block = Block(
+            [leaf_item(unit.name, unit.name)], [], [(c.name, leaf_column(unit.name, c.name)) for c in columns]
+        )
         return _with_types(Core((to_branch(block, self.relations),)), columns)
 
     def _check_scalars(self, core: Core) -> None:
@@ -416,7 +533,11 @@ class Units:
         for branch in core.branches:
             if not branch_source(branch, leaf_sql):
                 continue
-            expressions = [e.sql for e in (*branch.predicates, *(o.expr for o in branch.outputs)) if e.plain is None and not e.text.leaves]
+            expressions = [
+                e.sql
+                for e in (*branch.predicates, *(o.expr for o in branch.outputs))
+                if e.plain is None and not e.text.leaves
+            ]
             complaint = self.analyzer.scalar(expressions, branch_source(branch, leaf_sql)) if expressions else None
             if complaint:
                 raise UnsupportedError("expression", complaint)
@@ -448,7 +569,10 @@ class Units:
         post = Post(
             GROUP_ALIAS,
             tuple(to_expr(substituted(p, scope)) for p in blocks[0].preds),
-            tuple(Output(n, to_expr(canonical(substituted(e, scope), c.type))) for (n, e), c in zip(blocks[0].outs, columns, strict=True)),
+            tuple(
+                Output(n, to_expr(canonical(substituted(e, scope), c.type)))
+                for (n, e), c in zip(blocks[0].outs, columns, strict=True)
+            ),
         )
         carried = {o.expr.plain[1]: o.name for o in post.outputs if o.expr.plain}
         all_carried = all(k.name in carried for k in inner.reduce.keys)
@@ -461,7 +585,12 @@ class Units:
 
 
 def _with_types(core: Core, columns: tuple[Column, ...]) -> Core:
-    return Core(tuple(replace(b, outputs=tuple(replace(o, type=c.type) for o, c in zip(b.outputs, columns, strict=True))) for b in core.branches))
+    return Core(
+        tuple(
+            replace(b, outputs=tuple(replace(o, type=c.type) for o, c in zip(b.outputs, columns, strict=True)))
+            for b in core.branches
+        )
+    )
 
 
 def _is_key(reduce: Reduce) -> bool:

@@ -69,7 +69,9 @@ def reduce_sql(reduce: Reduce, rows: str) -> str:
     calls = [f"{c.sql} AS {ident(c.name)}" for c in reduce.calls]
     if reduce.kind == "group":
         return f"SELECT {', '.join([ident(k) for k in keys] + calls) or '1 AS `__ivm_one`'}\nFROM ({rows}) AS `__ivm_core`{group_by(keys)}"
-    return f"SELECT {', '.join(['*', *calls])}\nFROM ({rows}) AS `__ivm_core`" + (f"\n{reduce.tail}" if reduce.tail else "")
+    return f"SELECT {', '.join(['*', *calls])}\nFROM ({rows}) AS `__ivm_core`" + (
+        f"\n{reduce.tail}" if reduce.tail else ""
+    )
 
 
 def unit_sql(unit: Unit, leaf_sql: LeafSql) -> str:

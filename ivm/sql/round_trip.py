@@ -51,7 +51,9 @@ def check_round_trip(sql: str, tree: exp.Expression, relations: dict[str, Relati
             raise UnsupportedError("round_trip", "after parsing it reads: " + theirs[:200])
         if name:
             columns = analyzer.schema(one)
-            nulls[name.lower()] = typed_nulls([Column(n, c.type) for n, c in zip(names or [c.name for c in columns], columns, strict=True)])
+            nulls[name.lower()] = typed_nulls(
+                [Column(n, c.type) for n, c in zip(names or [c.name for c in columns], columns, strict=True)]
+            )
 
 
 def _columns(names: list[str]) -> str:
@@ -69,10 +71,17 @@ def spelled_casts(sql: str) -> str:
     tokens = sqlglot.tokenize(sql, read=IvmSpark)
     for word, text in reversed(list(itertools.pairwise(tokens))):
         literal = sql[word.start : word.end + 1]
-        if word.token_type is TokenType.NUMBER and text.token_type is TokenType.DCOLON and text.start == word.start and literal[-1:] not in "fF":
+        if (
+            word.token_type is TokenType.NUMBER
+            and text.token_type is TokenType.DCOLON
+            and text.start == word.start
+            and literal[-1:] not in "fF"
+        ):
             sql = f"{sql[: word.start]}{sqlglot.parse_one(literal, read=IvmSpark).sql(dialect=IvmSpark)}{sql[word.end + 1 :]}"
         elif word.text.upper() in ("DATE", "TIMESTAMP") and text.token_type is TokenType.STRING:
-            sql = f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"
+            sql = (
+                f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"
+            )
     return sql
 
 

@@ -19,7 +19,9 @@ TEXT = "listagg() without an order is sorted"
 BY = "max_by() and min_by() take the largest (smallest) value where the order ties"
 MODE = "mode() takes the smallest of the most frequent values"
 TIES = "rows that tie in a window's order are ordered by all columns that the window's query reads"
-SET_RECURSION = "WITH RECURSIVE ... UNION gives each row once, as in standard SQL (Spark itself has only UNION ALL there)"
+SET_RECURSION = (
+    "WITH RECURSIVE ... UNION gives each row once, as in standard SQL (Spark itself has only UNION ALL there)"
+)
 MUTUAL_RECURSION = "entries of WITH RECURSIVE that read each other are one recursion, as in standard SQL (Spark itself has only entries that read earlier ones)"
 LEAST = "a recursion of which only min() is taken, and which grows with it, keeps the least value for each of its other columns"
 #: What Spark itself can't run.
@@ -63,9 +65,13 @@ def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str 
     if name in ("listagg", "string_agg") and not isinstance(call, exp.WithinGroup):
         value, separator = arguments[0], arguments[1] if len(arguments) > 1 else exp.Literal.string("")
         value = value.expressions[0] if (distinct := isinstance(value, exp.Distinct)) else value
-        collected = _replaced(call, inner, _call("COLLECT_SET" if distinct else "COLLECT_LIST", exp.cast(value.copy(), "string")))
+        collected = _replaced(
+            call, inner, _call("COLLECT_SET" if distinct else "COLLECT_LIST", exp.cast(value.copy(), "string"))
+        )
         joined = _call("ARRAY_JOIN", _call("SORT_ARRAY", collected), separator)
-        return exp.Case(ifs=[exp.If(this=exp.GT(this=_call("SIZE", collected), expression=exp.Literal.number(0)), true=joined)]), TEXT
+        return exp.Case(
+            ifs=[exp.If(this=exp.GT(this=_call("SIZE", collected), expression=exp.Literal.number(0)), true=joined)]
+        ), TEXT
     if name in ("max_by", "min_by") and len(arguments) == 2:
         order = arguments[1]
         pair = _call("STRUCT", order, value)
@@ -126,20 +132,30 @@ def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.E
     keys = list(order.expressions) if order is not None else []
     descending = {bool(k.args.get("desc")) for k in keys} or {False}
     value = arguments[0]
-    nulls_ignored = exp.IgnoreNulls in around or name in _LISTS or (name in ("last_value", "last") and len(arguments) > 1 and arguments[1] == exp.true())
+    nulls_ignored = (
+        exp.IgnoreNulls in around
+        or name in _LISTS
+        or (name in ("last_value", "last") and len(arguments) > 1 and arguments[1] == exp.true())
+    )
     if len(descending) > 1 or any(bool(k.args.get("nulls_first")) == bool(k.args.get("desc")) for k in keys):
         return _from_the_first(window, name, arguments, columns, nulls_ignored)
     (down,) = descending
     row = _call("STRUCT", *(k.this for k in keys), *(sort_key(c) for c in columns))
 
     if name in ("last_value", "last"):
-        return _over(window, _call("MIN_BY" if down else "MAX_BY", value, _where_known(value, row) if nulls_ignored else row))
+        return _over(
+            window, _call("MIN_BY" if down else "MAX_BY", value, _where_known(value, row) if nulls_ignored else row)
+        )
     pair = _call("NAMED_STRUCT", exp.Literal.string("row"), row, exp.Literal.string("value"), encoded(value, type_))
     ordered = _call(
-        "SORT_ARRAY", _over(window, _call("COLLECT_LIST", _where_known(value, pair) if nulls_ignored else pair)), exp.false() if down else exp.true()
+        "SORT_ARRAY",
+        _over(window, _call("COLLECT_LIST", _where_known(value, pair) if nulls_ignored else pair)),
+        exp.false() if down else exp.true(),
     )
     if name == "nth_value":
-        ordered = _call("GET", ordered, exp.Sub(this=exp.Paren(this=arguments[1].copy()), expression=exp.Literal.number(1)))
+        ordered = _call(
+            "GET", ordered, exp.Sub(this=exp.Paren(this=arguments[1].copy()), expression=exp.Literal.number(1))
+        )
     found = exp.Dot(this=exp.Paren(this=ordered), expression=exp.to_identifier("value"))
     return decoded(found, type_ if name == "nth_value" else f"array<{type_}>")
 
@@ -153,7 +169,9 @@ def _from_the_first(
         return None
     value = arguments[0]
     pair = _call("NAMED_STRUCT", exp.Literal.string("value"), value)
-    whole = tie_broken(_over(window, _call("COLLECT_LIST", _where_known(value, pair) if nulls_ignored else pair)), columns)
+    whole = tie_broken(
+        _over(window, _call("COLLECT_LIST", _where_known(value, pair) if nulls_ignored else pair)), columns
+    )
     ends = {"start": "UNBOUNDED", "start_side": "PRECEDING", "end": "UNBOUNDED", "end_side": "FOLLOWING"}
     whole.set("spec", exp.WindowSpec(kind="ROWS", **ends))
     many = exp.cast(_over(window, exp.Count(this=value.copy() if nulls_ignored else exp.Star())), "int")
@@ -171,7 +189,9 @@ def _over(window: exp.Window, function: exp.Expression) -> exp.Window:
 
 
 def _where_known(value: exp.Expression, made: exp.Expression) -> exp.Expression:
-    return exp.Case(ifs=[exp.If(this=exp.not_(exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())), true=made)])
+    return exp.Case(
+        ifs=[exp.If(this=exp.not_(exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())), true=made)]
+    )
 
 
 def tie_broken(window: exp.Window, columns: Sequence[Column]) -> exp.Window:

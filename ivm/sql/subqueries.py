@@ -13,7 +13,19 @@ from sqlglot import exp
 
 from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Column
-from ivm.sql.blocks import Block, Inline, Scope, conjuncts, from_items, queries, rewritten, select_of, set_from, sql_of, value_of
+from ivm.sql.blocks import (
+    Block,
+    Inline,
+    Scope,
+    conjuncts,
+    from_items,
+    queries,
+    rewritten,
+    select_of,
+    set_from,
+    sql_of,
+    value_of,
+)
 from ivm.sql.calls import find_calls, has_calls
 from ivm.sql.clauses import SELECT_ARGS, only, with_windows
 from ivm.sql.dialect import is_aggregate
@@ -55,7 +67,9 @@ def is_correlated(node: exp.Expression, bound: frozenset[str] = frozenset()) -> 
 
 def _only_rows(query: exp.Query) -> exp.Query:
     """EXISTS needs no columns: SELECT 1, unless the select list decides which rows there are."""
-    if not isinstance(query, exp.Select) or any(query.args.get(k) for k in ("group", "having", "distinct", "limit", "offset")):
+    if not isinstance(query, exp.Select) or any(
+        query.args.get(k) for k in ("group", "having", "distinct", "limit", "offset")
+    ):
         return query
     if not any(is_aggregate(n) for e in query.expressions for n in e.walk()):
         query.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
@@ -109,14 +123,22 @@ class Subqueries:
                 return self._not_in(inner.this, query, values, ctes, block)
         return self.inline(part, values, ctes, block)
 
-    def _not_in(self, needle: exp.Expression, query: exp.Expression, values: Scope, ctes: Ctes, block: Block) -> exp.Expression:
+    def _not_in(
+        self, needle: exp.Expression, query: exp.Expression, values: Scope, ctes: Ctes, block: Block
+    ) -> exp.Expression:
         """x NOT IN S is TRUE where S is empty, or x and all of S are not NULL and none of S equals x."""
         not_empty, has_null = self._flags(query, ctes, block)
         value = self.inline(needle, values, ctes, block)
         source = self._one_block(query, ctes)
         (_, out), *_ = source.outs
-        found = Block(source.items, [*source.preds, exp.EQ(this=exp.Paren(this=out), expression=exp.Paren(this=value.copy()))])
-        known = exp.and_(exp.not_(has_null), exp.not_(exp.Is(this=exp.Paren(this=value), expression=exp.null())), exp.not_(exp.Exists(this=select_of(found))))
+        found = Block(
+            source.items, [*source.preds, exp.EQ(this=exp.Paren(this=out), expression=exp.Paren(this=value.copy()))]
+        )
+        known = exp.and_(
+            exp.not_(has_null),
+            exp.not_(exp.Is(this=exp.Paren(this=value), expression=exp.null())),
+            exp.not_(exp.Exists(this=select_of(found))),
+        )
         return exp.Paren(this=exp.or_(exp.not_(not_empty), exp.Paren(this=known)))
 
     def _one_block(self, query: exp.Expression, ctes: Ctes) -> Block:
@@ -160,7 +182,10 @@ class Subqueries:
                 window, function = n.copy(), None
                 while function is None or isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
                     function = window.this if function is None else function.this
-                for part in [*function.iter_expressions(), *(p for k in ("partition_by", "order") for p in _listed(window.args.get(k)))]:
+                for part in [
+                    *function.iter_expressions(),
+                    *(p for k in ("partition_by", "order") for p in _listed(window.args.get(k))),
+                ]:
                     part.replace(self._settled(part))
                 return window
             if next(find_calls(n), None) is not n:
@@ -178,12 +203,16 @@ class Subqueries:
             return node
         read = {(c.table.lower(), c.name.lower()): c for e in node.expressions for c in e.find_all(exp.Column)}
         own = {k: c for k, c in read.items() if k in scope}
-        types = self.compiler.units.types([block.with_outs((f"c{i}", scope[k]) for i, k in enumerate(own))]) if own else ()
+        types = (
+            self.compiler.units.types([block.with_outs((f"c{i}", scope[k]) for i, k in enumerate(own))]) if own else ()
+        )
         ties = {f"{_TIE}{i}": c for i, c in enumerate(own.values())}
         columns = [Column(name, t.type) for name, t in zip(ties, types, strict=True)]
         grouped = node.args.get("group") or any(has_calls(e) for e in node.expressions)
         if grouped or (any(left_to_chance(w) for w in windows) and any(has_map(c.type) for c in columns)):
-            raise UnsupportedError("clause", "a correlated subquery with a window function over groups or maps, whose order may tie,")
+            raise UnsupportedError(
+                "clause", "a correlated subquery with a window function over groups or maps, whose order may tie,"
+            )
 
         def named(n: exp.Expression) -> exp.Expression | None:
             return ties[n.name].copy() if isinstance(n, exp.Column) and n.name in ties else None
@@ -191,7 +220,9 @@ class Subqueries:
         for window in windows:
             made = by_peers(window, columns, "") if left_to_chance(window) else tie_broken(window, columns)
             if made is None:
-                raise UnsupportedError("clause", f"{sql_of(window.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),")
+                raise UnsupportedError(
+                    "clause", f"{sql_of(window.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),"
+                )
             window.replace(rewritten(made, named))
         self.compiler.units.rules.add(TIES)
         return node
@@ -214,8 +245,14 @@ class Subqueries:
         blocks, scopes = self.compiler.sources(node, ctes, values)
         if len(blocks) > 1:
             names = list(scopes[0])
-            (block,) = self.compiler.units.stored([b.with_outs((n[1], s[n]) for n in names) for b, s in zip(blocks, scopes, strict=True)], self.compiler.taken)
-            blocks, scopes = [Block(block.items, block.preds)], [dict(zip(names, (e for _, e in block.outs), strict=True))]
+            (block,) = self.compiler.units.stored(
+                [b.with_outs((n[1], s[n]) for n in names) for b, s in zip(blocks, scopes, strict=True)],
+                self.compiler.taken,
+            )
+            blocks, scopes = (
+                [Block(block.items, block.preds)],
+                [dict(zip(names, (e for _, e in block.outs), strict=True))],
+            )
         block, merged = blocks[0], values | scopes[0]
         node = self._without_ties(node, block, scopes[0])
         preds = list(block.preds)
@@ -223,7 +260,9 @@ class Subqueries:
         preds += [self.inline(part, merged, ctes, None) for part in conjuncts(where.this if where else None)]
         result = exp.Select(
             expressions=[
-                exp.alias_(self.inline(self._settled(e.unalias()), merged, ctes, None), e.alias_or_name or f"c{i}", quoted=True)
+                exp.alias_(
+                    self.inline(self._settled(e.unalias()), merged, ctes, None), e.alias_or_name or f"c{i}", quoted=True
+                )
                 for i, e in enumerate(node.expressions)
             ]
         )
@@ -241,5 +280,7 @@ class Subqueries:
             order = result.args.get("order") or exp.Order(expressions=[])
             order.set("expressions", [*order.expressions, *keys])
             result.set("order", order)
-            self.compiler.units.rules.add("rows that tie in a LIMIT of a correlated subquery are ordered by its own columns")
+            self.compiler.units.rules.add(
+                "rows that tie in a LIMIT of a correlated subquery are ordered by its own columns"
+            )
         return result

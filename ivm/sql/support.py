@@ -5,20 +5,44 @@ from __future__ import annotations
 from ivm.plan.nodes import Refusal
 
 _REASONS: dict[str, tuple[str, str]] = {
-    "recursion": ("this recursion has no delta rule: {what}", "let each part read the recursion once, in a plain join, and group or sort outside of it"),
-    "nondeterministic": ("{what} gives another answer each time it is asked", "take the value from a source column; the view is refreshed in full each time"),
+    "recursion": (
+        "this recursion has no delta rule: {what}",
+        "let each part read the recursion once, in a plain join, and group or sort outside of it",
+    ),
+    "nondeterministic": (
+        "{what} gives another answer each time it is asked",
+        "take the value from a source column; the view is refreshed in full each time",
+    ),
     "no_source": ("no table is read, so nothing can change", "nothing to mend: it is built once"),
     "round_trip": (
         "the SQL parser doesn't reproduce this statement's exact meaning in Spark ({what})",
         "rewrite the expression in a plainer form, and tell us",
     ),
-    "parser": ("the SQL parser can't resolve this statement: {what}", "qualify the columns with their table's alias, and tell us"),
-    "expression": ("an expression is not a plain scalar: {what}", "compute it in a view of its own that this one reads"),
-    "schema": ("the compiled program has other columns than Spark's own: {what}", "cast the columns explicitly, and tell us"),
+    "parser": (
+        "the SQL parser can't resolve this statement: {what}",
+        "qualify the columns with their table's alias, and tell us",
+    ),
+    "expression": (
+        "an expression is not a plain scalar: {what}",
+        "compute it in a view of its own that this one reads",
+    ),
+    "schema": (
+        "the compiled program has other columns than Spark's own: {what}",
+        "cast the columns explicitly, and tell us",
+    ),
     "compiled": ("the compiled program isn't accepted: {what}", "rewrite the query in a plainer form, and tell us"),
-    "defect": ("the compiler failed on this statement ({what}), which is a defect of ours", "write the query in a plainer form, and tell us"),
-    "clause": ("{what} has no delta rule", "write it with joins, groupings or subqueries, or make that part a view of its own"),
-    "unorderable": ("{what} can't be a grouping value in Spark, so its rows can't be told apart", "cast it to an array of entries or to a string"),
+    "defect": (
+        "the compiler failed on this statement ({what}), which is a defect of ours",
+        "write the query in a plainer form, and tell us",
+    ),
+    "clause": (
+        "{what} has no delta rule",
+        "write it with joins, groupings or subqueries, or make that part a view of its own",
+    ),
+    "unorderable": (
+        "{what} can't be a grouping value in Spark, so its rows can't be told apart",
+        "cast it to an array of entries or to a string",
+    ),
     "variant": (
         "it reads {what}: two VARIANTs of one value may be stored differently, so a delta can't tell rows apart",
         "keep what you need in a column of its own",

@@ -28,9 +28,18 @@ def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
             continue
         named = [p.meta for p in table.parts if "start" in p.meta]
         if not named:
-            raise ViewError(f"The view reads {table.sql(IvmSpark)}, which is no name of a table.", "Name a source or a view.")
+            raise ViewError(
+                f"The view reads {table.sql(IvmSpark)}, which is no name of a table.", "Name a source or a view."
+            )
         start, end = min(m["start"] for m in named), max(m["end"] for m in named)
-        found.append((".".join(p.name for p in table.parts), start, end + 1, bool(table.alias) or table.args.get("sample") is not None))
+        found.append(
+            (
+                ".".join(p.name for p in table.parts),
+                start,
+                end + 1,
+                bool(table.alias) or table.args.get("sample") is not None,
+            )
+        )
     return tuple(sorted(found, key=lambda t: t[1]))
 
 
@@ -41,7 +50,12 @@ def arrange_hints(sql: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     >>> arrange_hints("SELECT /*+ ARRANGE(lineitem, l_partkey) */ 1 AS one FROM part JOIN lineitem ON p_partkey = l_partkey")
     (('lineitem', ('l_partkey',)),)
     """
-    calls = [c for h in query_tree(sql).find_all(exp.Hint) for c in h.expressions if isinstance(c, exp.Anonymous) and c.name.lower() == "arrange"]
+    calls = [
+        c
+        for h in query_tree(sql).find_all(exp.Hint)
+        for c in h.expressions
+        if isinstance(c, exp.Anonymous) and c.name.lower() == "arrange"
+    ]
     named = [[p.name.lower() for p in c.expressions] for c in calls]
     return tuple(dict.fromkeys((names[0], tuple(names[1:])) for names in named if names))
 
@@ -64,11 +78,15 @@ def query_tree(sql: str) -> exp.Expression:
     try:
         statements = [s for s in sqlglot.parse(sql, read=IvmSpark) if s is not None]
     except SqlglotError as error:
-        raise ViewError(f"The view's SQL can't be parsed: {first_line(error)}", "A view is one SELECT statement in Spark SQL.") from error
+        raise ViewError(
+            f"The view's SQL can't be parsed: {first_line(error)}", "A view is one SELECT statement in Spark SQL."
+        ) from error
     except RecursionError as error:
         raise ViewError("The view's SQL nests too deeply.", "Split it: a part can be a view of its own.") from error
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise ViewError("A view is one SELECT statement.", f"Found {len(statements)} statements or another kind of statement.")
+        raise ViewError(
+            "A view is one SELECT statement.", f"Found {len(statements)} statements or another kind of statement."
+        )
     return statements[0]
 
 

@@ -52,7 +52,11 @@ def volatile(tree: exp.Expression, relations: Mapping[str, Relation]) -> str | N
         name, arguments = function_name(func), list(func.iter_expressions())
         if name in VOLATILE or name.startswith(_SKETCHES) or (name in _OF_NOW and not arguments):
             return f"{name}()"
-        if name == "aes_encrypt" and len(arguments) < 5 and not (len(arguments) > 2 and arguments[2].name.upper() == "ECB"):
+        if (
+            name == "aes_encrypt"
+            and len(arguments) < 5
+            and not (len(arguments) > 2 and arguments[2].name.upper() == "ECB")
+        ):
             return "aes_encrypt() without an initialization vector"
     columns = {c.name.lower() for r in relations.values() for c in r.columns}
     bare = (c.name.lower() for c in tree.find_all(exp.Column) if not c.table and not c.this.args.get("quoted"))
@@ -80,4 +84,6 @@ def with_marked_words(sql: str) -> str:
 
 
 def _words(sql: str) -> Iterator[Token]:
-    return (t for t in sqlglot.tokenize(sql, read=IvmSpark) if t.token_type is TokenType.STRING and _WORD.fullmatch(t.text))
+    return (
+        t for t in sqlglot.tokenize(sql, read=IvmSpark) if t.token_type is TokenType.STRING and _WORD.fullmatch(t.text)
+    )

@@ -48,7 +48,10 @@ class Location:
         if not found:
             return cls(str(Path(text).absolute()))
         if found not in SCHEMES:
-            raise ConfigError(f"{shown(text)} has a scheme that is not served here.", f"Use a folder, or one of: {', '.join(f'{s}://' for s in SCHEMES)}.")
+            raise ConfigError(
+                f"{shown(text)} has a scheme that is not served here.",
+                f"Use a folder, or one of: {', '.join(f'{s}://' for s in SCHEMES)}.",
+            )
         if any(not part for part in text.rstrip("/").partition("://")[2].split("/")):
             raise ConfigError(f"{shown(text)} has an empty part.", "Write it without doubled slashes.")
         return cls(text.rstrip("/"))

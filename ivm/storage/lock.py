@@ -158,7 +158,8 @@ class _Lease:
             self.beat()
         if self._lost:
             raise ConcurrentRefreshError(
-                f"This refresh of {self.whose} gave no sign of life for too long, and another one took over.", "It wins; run this one again when it has ended."
+                f"This refresh of {self.whose} gave no sign of life for too long, and another one took over.",
+                "It wins; run this one again when it has ended.",
             )
 
     def release(self) -> None:
@@ -214,7 +215,11 @@ def _taken(lock: Location, whose: str, holder: Holder) -> str:
                 _log.warning("the lock %s was left by process %s on %s, and is taken over", lock, other.pid, other.host)
             return tag
     who = f" (process {other.pid} on {other.host}, since {other.since})" if other.token else ""
-    raise _busy(whose, who, f"Run it again when the other has ended; one that died is taken over {LEASE:g} seconds after its last sign of life.")
+    raise _busy(
+        whose,
+        who,
+        f"Run it again when the other has ended; one that died is taken over {LEASE:g} seconds after its last sign of life.",
+    )
 
 
 def _now(lock: Location, token: str) -> datetime:

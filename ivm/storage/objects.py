@@ -72,12 +72,21 @@ def trouble(url: str, error: Exception) -> StorageError:
     bucket, text = rest.partition("/")[0], str(error)
     code = next(iter(re.findall(r"<Code>(\w+)</Code>", text)), "")
     if code in ("NoSuchBucket", "ContainerNotFound"):
-        return StorageError(f"There is no bucket {bucket!r} for {url}.", "Create it, or correct the URL; the endpoint is taken from the environment.")
+        return StorageError(
+            f"There is no bucket {bucket!r} for {url}.",
+            "Create it, or correct the URL; the endpoint is taken from the environment.",
+        )
     if code == "InvalidBucketName":
         return StorageError(f"{bucket!r} is no name of a bucket, in {url}.", "Correct the URL.")
     variables = _VARIABLES.get(scheme, _VARIABLES["abfss"])
-    if code in _REFUSED or type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError", "PermissionError") or "403 Forbidden" in text:
-        return StorageError(f"The store refuses the credentials for {url}{f' ({code})' if code else ''}.", f"Check {variables}.")
+    if (
+        code in _REFUSED
+        or type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError", "PermissionError")
+        or "403 Forbidden" in text
+    ):
+        return StorageError(
+            f"The store refuses the credentials for {url}{f' ({code})' if code else ''}.", f"Check {variables}."
+        )
     return StorageError(f"{url} can't be reached: {_reason(text, code)}.", f"Check the network and {variables}.")
 
 

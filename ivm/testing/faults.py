@@ -104,7 +104,10 @@ class Fault:
         """
         found = re.fullmatch(r"(die|fail)_(before|amid|after):(\d+)(?::(disk|permission|commit))?", text)
         if found is None:
-            raise ConfigError(f"{text!r} is no fault.", "Write die_before:17, die_amid:17, die_after:17 or fail_before:17:disk (permission, commit).")
+            raise ConfigError(
+                f"{text!r} is no fault.",
+                "Write die_before:17, die_amid:17, die_after:17 or fail_before:17:disk (permission, commit).",
+            )
         effect, moment, number, trouble = found.groups()
         return cls(Effect(effect), Moment(moment), int(number), Trouble[(trouble or "disk").upper()])
 
@@ -139,7 +142,9 @@ class Injector:
             self._set(owner, primitive.name, plain, wrapped)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
@@ -185,7 +190,9 @@ class Injector:
 
     # -- one write --------------------------------------------------------------------------------
 
-    def _write(self, kind: Kind, label: str, relative: str, path: str, act: Callable[[], Any], kwargs: dict[str, Any]) -> Any:
+    def _write(
+        self, kind: Kind, label: str, relative: str, path: str, act: Callable[[], Any], kwargs: dict[str, Any]
+    ) -> Any:
         moment = self._arrive(label, relative, kind.divisible)
         if moment is None:
             result = act()

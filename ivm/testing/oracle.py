@@ -54,7 +54,9 @@ class Lake:
         """Create a table with random rows; a column is `name type`, types as in Spark."""
         columns = [(c.split()[0], c.split(maxsplit=1)[1]) for c in _columns(ddl)]
         self.tables[name] = columns
-        self.spark.sql(f"CREATE TABLE {self.ref(name)} ({ddl}) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+        self.spark.sql(
+            f"CREATE TABLE {self.ref(name)} ({ddl}) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        )
         if rows:
             self.insert(name, rows)
 
@@ -108,7 +110,9 @@ class Lake:
                 self.spark.createDataFrame(rows, schema).write.format("delta").mode("append").save(self.path(name))
         return kind
 
-    def pipeline(self, views: Mapping[str, str], mode: str = "auto", lane: str = "auto", root: str = "root") -> Pipeline:
+    def pipeline(
+        self, views: Mapping[str, str], mode: str = "auto", lane: str = "auto", root: str = "root"
+    ) -> Pipeline:
         """A pipeline over all tables with these views, its state in the folder `root` of the lake."""
         pipe = Pipeline("oracle", self.spark, self.folder / root, lane=lane, limits=self.limits)
         for name in self.tables:
@@ -117,12 +121,19 @@ class Lake:
             pipe.view(name, sql, mode=mode)
         return pipe
 
-    def check(self, views: Mapping[str, str], batches: int = 4, changes: int = 3, mode: str = "auto", lane: str = "auto") -> Pipeline:
+    def check(
+        self, views: Mapping[str, str], batches: int = 4, changes: int = 3, mode: str = "auto", lane: str = "auto"
+    ) -> Pipeline:
         """Build the views, then compare them with a recompute after each batch. Raises AssertionError naming seed and batch."""
         pipe = self.pipeline(views, mode, lane)
         self.compare(pipe, "first build")
         for batch in range(1, batches + 1):
-            kinds = [f"{kind} {name}" for _ in range(changes) for name in [self.random.choice(list(self.tables))] for kind in [self.change(name)]]
+            kinds = [
+                f"{kind} {name}"
+                for _ in range(changes)
+                for name in [self.random.choice(list(self.tables))]
+                for kind in [self.change(name)]
+            ]
             self.compare(pipe, f"batch {batch} ({', '.join(kinds)})")
         return pipe
 
@@ -148,13 +159,17 @@ class Lake:
                 expected = bag(self.spark.sql(recompute_sql(pipe.context, name.lower(), manifest)).toArrow())
                 actual = bag(native.table(pipe.context.layout.table(name.lower(), True)).to_pyarrow_table())
                 if actual != expected:
-                    found[name] = f"{view.strategy}: missing {list((expected - actual).items())[:3]}, unexpected {list((actual - expected).items())[:3]}"
+                    found[name] = (
+                        f"{view.strategy}: missing {list((expected - actual).items())[:3]}, unexpected {list((actual - expected).items())[:3]}"
+                    )
         return found
 
 
 def bag(rows: pa.Table) -> Counter[str]:
     """Rows as a bag: each as text, floats to FLOAT_DIGITS digits, maps (pyarrow's lists of pairs) sorted."""
-    return Counter(repr(tuple(_plain(v) for v in row)) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
+    return Counter(
+        repr(tuple(_plain(v) for v in row)) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True)
+    )
 
 
 def _plain(value: Any) -> Any:

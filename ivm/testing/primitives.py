@@ -20,7 +20,8 @@ from ivm.storage.location import Location
 Target = Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[str, str]]
 
 _STATEMENT = re.compile(
-    r"\s*(MERGE|INSERT|UPDATE|DELETE|OPTIMIZE|VACUUM|RESTORE|REORG|TRUNCATE|ALTER|DROP\s+TABLE|CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?TABLE)\b", re.I
+    r"\s*(MERGE|INSERT|UPDATE|DELETE|OPTIMIZE|VACUUM|RESTORE|REORG|TRUNCATE|ALTER|DROP\s+TABLE|CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?TABLE)\b",
+    re.I,
 )
 _REASONS = {
     "DISK": (errno.ENOSPC, "No space left on device (os error 28)"),
@@ -67,11 +68,17 @@ class Kind(Enum):
         if self is Kind.DELTA:
             from deltalake.exceptions import CommitFailedError
 
-            return CommitFailedError(text) if trouble == "COMMIT" else OSError(f"Generic LocalFileSystem error: Unable to copy data to file {path}: {text}")
+            return (
+                CommitFailedError(text)
+                if trouble == "COMMIT"
+                else OSError(f"Generic LocalFileSystem error: Unable to copy data to file {path}: {text}")
+            )
         if self in (Kind.SPARK, Kind.STATEMENT):
             from pyspark.errors import SparkRuntimeException
 
-            return SparkRuntimeException(f"[TASK_WRITE_FAILED] Task failed while writing rows to {path}: {text} SQLSTATE: 58030")
+            return SparkRuntimeException(
+                f"[TASK_WRITE_FAILED] Task failed while writing rows to {path}: {text} SQLSTATE: 58030"
+            )
         return OSError(number, os.strerror(number), path)
 
 
@@ -178,7 +185,11 @@ def _opened(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]
 
 def _os_open(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
     path, flags = _argument(args, kwargs, 0, "path"), _argument(args, kwargs, 1, "flags")
-    creates = flags & (os.O_CREAT | os.O_TRUNC) and not (os.path.exists(path) and not flags & os.O_TRUNC) and kwargs.get("dir_fd") is None
+    creates = (
+        flags & (os.O_CREAT | os.O_TRUNC)
+        and not (os.path.exists(path) and not flags & os.O_TRUNC)
+        and kwargs.get("dir_fd") is None
+    )
     return ("open", _plain(path)) if creates else ("", "")
 
 
@@ -190,7 +201,11 @@ def _made(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
 def _removed(label: str) -> Target:
     def target(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
         path = _argument(args, kwargs, 0, "path")
-        if kwargs.get("dir_fd") is not None or not isinstance(path, str | bytes | os.PathLike) or not os.path.lexists(path):
+        if (
+            kwargs.get("dir_fd") is not None
+            or not isinstance(path, str | bytes | os.PathLike)
+            or not os.path.lexists(path)
+        ):
             return "", ""
         return label, _plain(path)
 
@@ -209,21 +224,48 @@ def _inner(table: Any) -> Any:
     return table.table
 
 
-_WRITERS = [(m, c) for m, c in (("pyspark.sql.readwriter", "DataFrameWriter"), ("pyspark.sql.connect.readwriter", "DataFrameWriter"))]
+_WRITERS = [
+    (m, c)
+    for m, c in (("pyspark.sql.readwriter", "DataFrameWriter"), ("pyspark.sql.connect.readwriter", "DataFrameWriter"))
+]
 _SESSIONS = [("pyspark.sql.session", "SparkSession"), ("pyspark.sql.connect.session", "SparkSession")]
 
 PRIMITIVES: tuple[Primitive, ...] = (
     Primitive("deltalake", "", "write_deltalake", Kind.DELTA, _write_deltalake, "delta"),
-    Primitive("deltalake.table", "DeltaTable", "create", Kind.DELTA, written_at("delta create", 1, "table_uri"), "delta"),
+    Primitive(
+        "deltalake.table", "DeltaTable", "create", Kind.DELTA, written_at("delta create", 1, "table_uri"), "delta"
+    ),
     *(
         Primitive("deltalake.table", "DeltaTable", n, Kind.DELTA, _of_table(f"delta {n}", _itself), "delta")
-        for n in ("delete", "update", "vacuum", "restore", "repair", "create_checkpoint", "cleanup_metadata", "compact_logs")
+        for n in (
+            "delete",
+            "update",
+            "vacuum",
+            "restore",
+            "repair",
+            "create_checkpoint",
+            "cleanup_metadata",
+            "compact_logs",
+        )
     ),
-    Primitive("deltalake.table", "TableMerger", "execute", Kind.DELTA, _of_table("delta merge", lambda m: m._table), "delta"),
-    *(Primitive("deltalake.table", "TableOptimizer", n, Kind.DELTA, _of_table(f"delta {n}", _inner), "delta") for n in ("compact", "z_order")),
+    Primitive(
+        "deltalake.table", "TableMerger", "execute", Kind.DELTA, _of_table("delta merge", lambda m: m._table), "delta"
+    ),
+    *(
+        Primitive("deltalake.table", "TableOptimizer", n, Kind.DELTA, _of_table(f"delta {n}", _inner), "delta")
+        for n in ("compact", "z_order")
+    ),
     *(
         Primitive("deltalake.table", "TableAlterer", n, Kind.DELTA, _of_table(f"delta {n}", _inner), "delta")
-        for n in ("add_columns", "add_constraint", "add_feature", "drop_column_not_null", "drop_constraint", "set_table_properties", "set_table_name")
+        for n in (
+            "add_columns",
+            "add_constraint",
+            "add_feature",
+            "drop_column_not_null",
+            "drop_constraint",
+            "set_table_properties",
+            "set_table_name",
+        )
     ),
     *(
         Primitive(m, c, n, Kind.SPARK, written_at("spark", 1, "path", "name"), "spark")

@@ -54,7 +54,8 @@ class Try:
 
     def __str__(self) -> str:
         faults = ", then ".join(
-            f"{f} (it said: {t or 'ok'}{'' if f in self.struck else '; not reached'})" for f, t in zip(self.faults, self.said, strict=False)
+            f"{f} (it said: {t or 'ok'}{'' if f in self.struck else '; not reached'})"
+            for f, t in zip(self.faults, self.said, strict=False)
         )
         return f"{faults}: {'; '.join(self.troubles) or 'right'} after {self.refreshes} refreshes"
 
@@ -196,7 +197,9 @@ def differences(pipe: Pipeline, expected: Mapping[str, Counter[str]]) -> list[st
             found.append(f"{name} can't be read: {type(error).__name__}: {error}")
             continue
         if actual != right:
-            found.append(f"{name} differs: missing {list((right - actual).items())[:3]}, unexpected {list((actual - right).items())[:3]}")
+            found.append(
+                f"{name} differs: missing {list((right - actual).items())[:3]}, unexpected {list((actual - right).items())[:3]}"
+            )
     return found
 
 
@@ -206,7 +209,11 @@ def leftovers(pipe: Pipeline) -> list[str]:
     internal = layout.internal
     manifest = log.manifest()
     files = [f.url[len(internal.url) + 1 :] for f in internal.files()]
-    found = [f"a leftover: {f}" for f in files if f.startswith(("staging/", "scratch/")) or f.endswith(PARTIAL) or "/.sorted/" in f or "lock-" in f]
+    found = [
+        f"a leftover: {f}"
+        for f in files
+        if f.startswith(("staging/", "scratch/")) or f.endswith(PARTIAL) or "/.sorted/" in f or "lock-" in f
+    ]
     kept = {layout.output_trace(u, s.output_generation) for u, s in manifest.units.items()}
     kept |= {layout.accumulator_trace(u, s.generation) for u, s in manifest.units.items()}
     committed = {e.epoch for e in log.events() if e.status == "committed"}

@@ -89,7 +89,11 @@ class TypedLake:
         if kind == "scalar":
             return self.random.choice(list(scalars))
         if kind == "struct":
-            return "struct<" + ",".join(f"{n}:{self.type(depth - 1, scalars)}" for n in "abc"[: self.random.randint(1, 3)]) + ">"
+            return (
+                "struct<"
+                + ",".join(f"{n}:{self.type(depth - 1, scalars)}" for n in "abc"[: self.random.randint(1, 3)])
+                + ">"
+            )
         if kind == "array":
             return f"array<{self.type(depth - 1, scalars)}>"
         key = self.random.choice(["string", "int", "date", "decimal(5,2)", "boolean"])
@@ -131,14 +135,21 @@ class TypedLake:
             return f"named_struct({fields})"
         count = self.random.randint(0, 2)
         if kind == "array":
-            return f"array({', '.join(self.value(parts[0]) for _ in range(count))})" if count else f"CAST(array() AS {stored})"
+            return (
+                f"array({', '.join(self.value(parts[0]) for _ in range(count))})"
+                if count
+                else f"CAST(array() AS {stored})"
+            )
         keys = self.random.sample(list(EDGES[parts[0]]), min(count, len(EDGES[parts[0]])))
         entries = ", ".join(f"CAST({literal(k)} AS {parts[0]}), {self.value(parts[1])}" for k in keys)
         return f"map({entries})" if keys else f"CAST(map() AS {stored})"
 
     def change(self, name: str) -> str:
         """Apply one random change; returns its kind."""
-        ref, kind = self.ref(name), self.random.choice(["insert", "delete", "update", "update_all", "no_op", "merge", "copy"])
+        ref, kind = (
+            self.ref(name),
+            self.random.choice(["insert", "delete", "update", "update_all", "no_op", "merge", "copy"]),
+        )
         some = f"k % 4 = {self.random.randint(0, 3)}"
         column = self.random.choice(list(self.tables[name])[2:])
         value = self.value(self.tables[name][column])
@@ -150,7 +161,9 @@ class TypedLake:
             self.spark.sql(f"UPDATE {ref} SET {column} = {value} WHERE {some}")
         elif kind == "update_all":
             sets = ", ".join(f"t.{c} = s.{c}" for c in self.tables[name] if c != "k")
-            self.spark.sql(f"MERGE INTO {ref} t USING {self._rows(name, 1)} s ON t.{some} WHEN MATCHED THEN UPDATE SET {sets}")
+            self.spark.sql(
+                f"MERGE INTO {ref} t USING {self._rows(name, 1)} s ON t.{some} WHEN MATCHED THEN UPDATE SET {sets}"
+            )
         elif kind == "no_op":
             self.spark.sql(f"UPDATE {ref} SET {column} = {column} WHERE {some}")
         elif kind == "copy":
@@ -197,16 +210,30 @@ def differences(lake: TypedLake, pipe: Pipeline, views: Mapping[str, str], verif
 def changed_bag(spark: SparkSession, path: str, first: int, last: int, weight: int) -> Counter[str]:
     """The rows that a table's change feed inserts (weight +1) or deletes (-1) in versions first..last."""
     kinds = "'insert', 'update_postimage'" if weight > 0 else "'delete', 'update_preimage'"
-    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first).option("endingVersion", last).load(path)
-    return exact_bag(feed.where(f"_change_type IN ({kinds})").drop("_change_type", "_commit_version", "_commit_timestamp"))
+    feed = (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", first)
+        .option("endingVersion", last)
+        .load(path)
+    )
+    return exact_bag(
+        feed.where(f"_change_type IN ({kinds})").drop("_change_type", "_commit_version", "_commit_timestamp")
+    )
 
 
 def exact_bag(frame: DataFrame) -> Counter[str]:
     """A frame's types and rows, exactly: the sign of zero counts; maps are sorted, variants are their JSON."""
     variants = [f.name for f in frame.schema.fields if "variant" in f.dataType.simpleString()]
-    shown = frame.selectExpr(*(f"to_json({ident(c)}) AS {ident(c)}" if c in variants else ident(c) for c in frame.columns)).toArrow()
+    shown = frame.selectExpr(
+        *(f"to_json({ident(c)}) AS {ident(c)}" if c in variants else ident(c) for c in frame.columns)
+    ).toArrow()
     rows = Counter(
-        repr(row) for row in zip(*([_sorted_maps(v) for v in hashable(native.plain(pa.table([c], ["c"]))["c"])] for c in shown.columns), strict=True)
+        repr(row)
+        for row in zip(
+            *([_sorted_maps(v) for v in hashable(native.plain(pa.table([c], ["c"]))["c"])] for c in shown.columns),
+            strict=True,
+        )
     )
     return rows + Counter(repr([(f.name, f.dataType.simpleString()) for f in frame.schema.fields]) for _ in range(1))
 
@@ -215,7 +242,11 @@ def _sorted_maps(value: Any) -> Any:
     """Pairs in order: a map's entries come as a tuple of pairs; other tuples of pairs are sorted alike on both sides."""
     if isinstance(value, tuple):
         parts = tuple(map(_sorted_maps, value))
-        return tuple(sorted(parts, key=repr)) if parts and all(isinstance(p, tuple) and len(p) == 2 for p in parts) else parts
+        return (
+            tuple(sorted(parts, key=repr))
+            if parts and all(isinstance(p, tuple) and len(p) == 2 for p in parts)
+            else parts
+        )
     return value
 
 
@@ -228,7 +259,9 @@ def typed_views(table: str, columns: Mapping[str, str], joined: int = 1) -> dict
     groups = [c for c in values if "variant" not in columns[c]]
     comparable = [c for c in groups if "map<" not in columns[c]]
     texts = [
-        f"CAST({c} AS string) AS {c}" if columns[c] in EDGES and columns[c] not in ("variant", "binary") else f"to_json(named_struct('c', {c})) AS {c}"
+        f"CAST({c} AS string) AS {c}"
+        if columns[c] in EDGES and columns[c] not in ("variant", "binary")
+        else f"to_json(named_struct('c', {c})) AS {c}"
         for c in values
         if "map<" not in columns[c]  # a view keeps a map's entries sorted, which its text would show
     ]
@@ -246,7 +279,9 @@ def typed_views(table: str, columns: Mapping[str, str], joined: int = 1) -> dict
     for c in comparable[:joined]:
         views[f"by_{c}"] = f"SELECT {c}, count(*) AS n, sum(k) AS s FROM {table} GROUP BY {c}"
     for c in comparable[-joined:]:
-        views[f"join_{c}"] = f"SELECT a.k, b.k AS j, b.{c} FROM {table} a LEFT JOIN project b ON a.{c} = b.{c} AND a.g = b.g AND a.k <> b.k"
+        views[f"join_{c}"] = (
+            f"SELECT a.k, b.k AS j, b.{c} FROM {table} a LEFT JOIN project b ON a.{c} = b.{c} AND a.g = b.g AND a.k <> b.k"
+        )
     return views
 
 

@@ -60,7 +60,9 @@ def advanced(time: Time, frontier: Frontier) -> Time | None:
     return reduce(meet, (join(time, f) for f in frontier)) if frontier.times else None
 
 
-def compacted(updates: Iterable[tuple[tuple[object, ...], Time, int]], frontier: Frontier) -> list[tuple[tuple[object, ...], Time, int]]:
+def compacted(
+    updates: Iterable[tuple[tuple[object, ...], Time, int]], frontier: Frontier
+) -> list[tuple[tuple[object, ...], Time, int]]:
     """Updates (data, time, diff) with their times advanced and equal ones added up.
 
     >>> compacted([(("a",), 1, 1), (("a",), 3, -1), (("b",), 2, 1)], Frontier.of(3))

@@ -55,7 +55,10 @@ def interesting(new: Iterable[Time], old: Iterable[Time]) -> list[Time]:
 
 
 def reduced(
-    new: Iterable[tuple[In, Time, int]], old: Iterable[tuple[In, Time, int]], emitted: Iterable[tuple[Out, Time, int]], logic: Logic[In, Out]
+    new: Iterable[tuple[In, Time, int]],
+    old: Iterable[tuple[In, Time, int]],
+    emitted: Iterable[tuple[Out, Time, int]],
+    logic: Logic[In, Out],
 ) -> list[tuple[Out, Time, int]]:
     """The output's updates for new input, given the input and output there were. Raises NegativeError naming value and time.
 
@@ -71,7 +74,9 @@ def reduced(
         collection = accumulated(history, time)
         for value, count in collection.items():
             if count < 0:
-                raise NegativeError(f"{value!r} would occur {count} times at time {time!r}: more was deleted than there was")
+                raise NegativeError(
+                    f"{value!r} would occur {count} times at time {time!r}: more was deleted than there was"
+                )
         correction = dict(logic(collection))
         for out, count in accumulated(output, time).items():
             correction[out] = correction.get(out, 0) - count

@@ -61,7 +61,9 @@ class Description:
     @classmethod
     def from_json(cls, text: str) -> Description:
         found = json.loads(text)
-        since, upper = (Frontier(tuple(tuple(t) if isinstance(t, list) else t for t in found[n])) for n in ("since", "upper"))
+        since, upper = (
+            Frontier(tuple(tuple(t) if isinstance(t, list) else t for t in found[n])) for n in ("since", "upper")
+        )
         return cls(
             tuple(found["keys"]), tuple(found["values"]), tuple(found["diffs"]), int(found["dimensions"]), since, upper,
             found["origin"], found.get("mark", ""), int(found.get("version", -1)),
@@ -78,24 +80,35 @@ class ArrangedTrace:
 
     @classmethod
     def create(
-        cls, path: str, keys: Mapping[str, pa.DataType], values: Mapping[str, pa.DataType], diffs: Mapping[str, pa.DataType], dimensions: int = 1
+        cls,
+        path: str,
+        keys: Mapping[str, pa.DataType],
+        values: Mapping[str, pa.DataType],
+        diffs: Mapping[str, pa.DataType],
+        dimensions: int = 1,
     ) -> ArrangedTrace:
         """An empty trace. `diffs` are the parts of its Abelian group (one weight, or sums and counts); times have `dimensions` parts."""
         zero: Time = 0 if dimensions == 1 else (0,) * dimensions
-        description = Description(tuple(keys), tuple(values), tuple(diffs), dimensions, Frontier.of(zero), Frontier.of(zero))
+        description = Description(
+            tuple(keys), tuple(values), tuple(diffs), dimensions, Frontier.of(zero), Frontier.of(zero)
+        )
         times = {f"time_{i}": pa.int64() for i in range(dimensions)}
         schema = pa.schema([*keys.items(), *values.items(), *times.items(), *diffs.items()])
         write_deltalake(path, schema.empty_table(), mode="error", commit_properties=_committed(description, 0))
         return cls(path)
 
     @classmethod
-    def load(cls, path: str, keys: Sequence[str], rows: pa.RecordBatchReader, at: int, origin: str, mark: str = "") -> ArrangedTrace:
+    def load(
+        cls, path: str, keys: Sequence[str], rows: pa.RecordBatchReader, at: int, origin: str, mark: str = ""
+    ) -> ArrangedTrace:
         """The trace of a collection that is known in whole at a time: `rows` (keys, values, time_0, weight); what was there is replaced.
 
         Rows sorted by key are found by few reads: files and row groups know their least and greatest key.
         """
         *columns, _, weight = rows.schema.names
-        description = Description(tuple(keys), tuple(columns[len(keys) :]), (weight,), 1, Frontier.of(at), Frontier.of(at + 1), origin, mark)
+        description = Description(
+            tuple(keys), tuple(columns[len(keys) :]), (weight,), 1, Frontier.of(at), Frontier.of(at + 1), origin, mark
+        )
         there = DeltaTable(path) if native.exists(path) else None
         write_deltalake(
             there or path, rows, mode="overwrite", schema_mode="overwrite", target_file_size=FILE_BYTES, writer_properties=_ROW_GROUPS,
@@ -119,9 +132,15 @@ class ArrangedTrace:
                 found = Description.from_json(left)
                 if found.version == version:
                     return delta, found
-                raise StateError(f"The trace at {self.path} was changed by somebody else before version {version}.", "Remove it; it is made anew.")
+                raise StateError(
+                    f"The trace at {self.path} was changed by somebody else before version {version}.",
+                    "Remove it; it is made anew.",
+                )
             if what := foreign_change(actions):
-                raise StateError(f"The trace at {self.path} was changed by somebody else: {what} at version {version}.", "Remove it; it is made anew.")
+                raise StateError(
+                    f"The trace at {self.path} was changed by somebody else: {what} at version {version}.",
+                    "Remove it; it is made anew.",
+                )
         raise StateError(f"The table at {self.path} is no trace of ours.", "Choose another path.")
 
     # -- writing ----------------------------------------------------------------------------------
@@ -131,14 +150,16 @@ class ArrangedTrace:
         delta, now = self._opened()
         if not upper.beyond(now.upper):
             raise StateError(
-                f"The trace is complete up to {now.upper.times}; a batch can't end at {upper.times}.", "Append batches in the order of their frontiers."
+                f"The trace is complete up to {now.upper.times}; a batch can't end at {upper.times}.",
+                "Append batches in the order of their frontiers.",
             )
         _known(batch.column_names, (*now.keys, *now.values, *_times(now), *now.diffs), "The batch")
         times = batch.group_by(_times(now), use_threads=False).aggregate([])
         for time in {_time(row) for row in zip(*(times[c].to_pylist() for c in _times(now)), strict=True)}:
             if not now.upper.reached_by(time) or upper.reached_by(time):
                 raise StateError(
-                    f"An update at {time!r} is outside of this batch, from {now.upper.times} to {upper.times}.", "Give each update to the batch of its time."
+                    f"An update at {time!r} is outside of this batch, from {now.upper.times} to {upper.times}.",
+                    "Give each update to the batch of its time.",
                 )
         schema = native.arrow_schema(delta.schema().to_json())
         committed = _committed(replace(now, upper=upper, mark=mark), delta.version() + 1)
@@ -148,17 +169,27 @@ class ArrangedTrace:
         """Logical compaction: advance all times by a frontier and add up what became equal. Readers at or beyond it see no difference."""
         delta, now = self._opened()
         if not since.beyond(now.since):
-            raise StateError(f"The trace was advanced to {now.since.times} already, not before {since.times}.", "A since frontier only moves forward.")
+            raise StateError(
+                f"The trace was advanced to {now.since.times} already, not before {since.times}.",
+                "A since frontier only moves forward.",
+            )
         parts = [f if isinstance(f, tuple) else (f,) for f in since]
         advanced = []
         for i, name in enumerate(_times(now)):
             ends = ", ".join(f"greatest({native_ident(name)}, {int(p[i])})" for p in parts)
-            advanced.append(f"least({ends}) AS {native_ident(name)}" if len(parts) > 1 else f"{ends} AS {native_ident(name)}")
+            advanced.append(
+                f"least({ends}) AS {native_ident(name)}" if len(parts) > 1 else f"{ends} AS {native_ident(name)}"
+            )
         plain = [native_ident(c) for c in (*now.keys, *now.values)]
         inner = f"SELECT {', '.join([*plain, *advanced, *map(native_ident, now.diffs)])} FROM t"
         rows = self._summed(now, inner, (*now.keys, *now.values, *_times(now)))
         schema = native.arrow_schema(delta.schema().to_json())
-        write_deltalake(delta, rows.cast(schema), mode="overwrite", commit_properties=_committed(replace(now, since=since), delta.version() + 1))
+        write_deltalake(
+            delta,
+            rows.cast(schema),
+            mode="overwrite",
+            commit_properties=_committed(replace(now, since=since), delta.version() + 1),
+        )
 
     def rewrite(self) -> None:
         """Physical compaction: small files become large ones; no row changes."""
@@ -174,7 +205,9 @@ class ArrangedTrace:
         """
         now = self.description
         self._check(now, as_of)
-        return self._summed(now, f"SELECT * FROM t WHERE {_upto(now, as_of)}{_range(now, first, last)}", (*now.keys, *now.values))
+        return self._summed(
+            now, f"SELECT * FROM t WHERE {_upto(now, as_of)}{_range(now, first, last)}", (*now.keys, *now.values)
+        )
 
     def matching(
         self,
@@ -190,12 +223,19 @@ class ArrangedTrace:
         """
         now = self.description
         self._check(now, as_of)
-        _known((*now.keys, *now.values), [*columns, *(c for mine, *_ in wanted for c in mine)], f"The trace at {self.path}")
-        rows = native.read_matching(DeltaTable(self.path), [*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."), literals)
+        _known(
+            (*now.keys, *now.values), [*columns, *(c for mine, *_ in wanted for c in mine)], f"The trace at {self.path}"
+        )
+        rows = native.read_matching(
+            DeltaTable(self.path), [*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."), literals
+        )
         found = native.consolidate(rows.rename_columns([*columns, WEIGHT]), columns)
         negative = found.filter(pc.less(found[WEIGHT], 0))
         if negative.num_rows:
-            raise StateError(f"The trace at {self.path} holds {negative.to_pylist()[0]} less than zero times at {as_of!r}.", "Remove it; it is made anew.")
+            raise StateError(
+                f"The trace at {self.path} holds {negative.to_pylist()[0]} less than zero times at {as_of!r}.",
+                "Remove it; it is made anew.",
+            )
         return found.select(list(columns))
 
     def history(self, after: Time, upto: Time) -> pa.Table:
@@ -209,17 +249,27 @@ class ArrangedTrace:
     def _check(self, now: Description, time: Time) -> None:
         checked(time)
         if (len(time) if isinstance(time, tuple) else 1) != now.dimensions:
-            raise StateError(f"Times of this trace have {now.dimensions} parts, unlike {time!r}.", "Give one number for each.")
+            raise StateError(
+                f"Times of this trace have {now.dimensions} parts, unlike {time!r}.", "Give one number for each."
+            )
         if not now.since.reached_by(time):
-            raise StateError(f"The trace was compacted up to {now.since.times}: what it held at {time!r} is gone.", "Read at or beyond that frontier.")
+            raise StateError(
+                f"The trace was compacted up to {now.since.times}: what it held at {time!r} is gone.",
+                "Read at or beyond that frontier.",
+            )
         if now.upper.reached_by(time):
-            raise StateError(f"The trace is complete up to {now.upper.times}, not yet at {time!r}.", "Append what is missing first.")
+            raise StateError(
+                f"The trace is complete up to {now.upper.times}, not yet at {time!r}.", "Append what is missing first."
+            )
 
     def _summed(self, now: Description, rows: str, columns: Sequence[str]) -> pa.Table:
         listed = ", ".join(native_ident(c) for c in columns)
         sums = ", ".join(f"sum({native_ident(d)}) AS {native_ident(d)}" for d in now.diffs)
         some = " OR ".join(f"sum({native_ident(d)}) <> 0" for d in now.diffs)
-        return native.query(f"SELECT {listed}, {sums} FROM ({rows}) AS u GROUP BY {listed} HAVING {some} ORDER BY {listed}", {"t": DeltaTable(self.path)})
+        return native.query(
+            f"SELECT {listed}, {sums} FROM ({rows}) AS u GROUP BY {listed} HAVING {some} ORDER BY {listed}",
+            {"t": DeltaTable(self.path)},
+        )
 
 
 def _known(names: Sequence[str], wanted: Sequence[str], what: str) -> None:

@@ -131,14 +131,18 @@ def append_batch(path: str, batch: pa.Table, epoch: int, app: str) -> bool:
     return native.append(path, stamped, app, epoch, TRACE_CONFIGURATION)
 
 
-def read_batches(path: str, columns: Sequence[str], after: int, upto: int, schema: pa.Schema, counted: str = "true") -> pa.Table:
+def read_batches(
+    path: str, columns: Sequence[str], after: int, upto: int, schema: pa.Schema, counted: str = "true"
+) -> pa.Table:
     """The consolidated output delta of the epochs after < epoch <= upto that `counted` (a condition) lets in, with weights +1 or -1.
 
     Raises StateError where the trace isn't there: who asks knows that it was written.
     """
     wanted = pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())])
     if not native.exists(path):
-        raise StateError(f"The output trace {path} is gone.", "The next refresh builds the view anew; `ivm repair` does it now.")
+        raise StateError(
+            f"The output trace {path} is gone.", "The next refresh builds the view anew; `ivm repair` does it now."
+        )
     epochs = f"{native_ident(EPOCH)} > {after} AND {native_ident(EPOCH)} <= {upto} AND {counted}"
     rows = native.read(native.table(path), [*columns, WEIGHT], epochs)
     return native.consolidate(rows.cast(wanted), columns)
@@ -146,5 +150,8 @@ def read_batches(path: str, columns: Sequence[str], after: int, upto: int, schem
 
 def drop_epoch(path: str, epoch: int, owner: str) -> None:
     """Remove an epoch's batch from a trace: it was abandoned, or will be planned anew."""
-    if native.exists(path) and native.read(native.table(path), [EPOCH], f"{native_ident(EPOCH)} = {epoch} LIMIT 1").num_rows:
+    if (
+        native.exists(path)
+        and native.read(native.table(path), [EPOCH], f"{native_ident(EPOCH)} = {epoch} LIMIT 1").num_rows
+    ):
         native.table(path).delete(f"{EPOCH} = {epoch}", commit_properties=tagged(owner))

@@ -58,7 +58,9 @@ class ZSet:
         columns: dict[str, Any] = {n: [r[i] for r in listed] for i, n in enumerate(names)}
         if not listed:
             columns = {n: xp().zeros(0, dtype="int64") for n in names}
-        return cls(columns, xp().asarray([rows[r] for r in listed], dtype="int64") if listed else xp().zeros(0, dtype="int64"))
+        return cls(
+            columns, xp().asarray([rows[r] for r in listed], dtype="int64") if listed else xp().zeros(0, dtype="int64")
+        )
 
     @property
     def names(self) -> list[str]:
@@ -79,7 +81,10 @@ class ZSet:
         if self.names != other.names:
             raise ValueError(f"Z-sets of different columns can't be added: {self.names} and {other.names}")
         a = xp()
-        return ZSet({n: a.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}, a.concatenate([self.diffs, other.diffs]))
+        return ZSet(
+            {n: a.concatenate([v, other.columns[n]]) for n, v in self.columns.items()},
+            a.concatenate([self.diffs, other.diffs]),
+        )
 
     def __neg__(self) -> ZSet:
         return ZSet(self.columns, -self.diffs)
@@ -199,7 +204,10 @@ class ZSet:
         return ZSet({**z.columns, **dict(zip(names, parts, strict=True))}, xp().ones(len(z), dtype="int64"))
 
     def reduce(
-        self, keys: Sequence[str], logic: Callable[[tuple[Any, ...], dict[tuple[Any, ...], int]], Mapping[tuple[Any, ...], int]], names: Sequence[str]
+        self,
+        keys: Sequence[str],
+        logic: Callable[[tuple[Any, ...], dict[tuple[Any, ...], int]], Mapping[tuple[Any, ...], int]],
+        names: Sequence[str],
     ) -> ZSet:
         """For each key any function of its rows: (values to weights) to (new values to weights); columns: the keys and `names`."""
         return self.cogroup(self.zero(), keys, lambda k, mine, _: logic(k, mine), names)
@@ -208,7 +216,9 @@ class ZSet:
         self,
         other: ZSet,
         keys: Sequence[str],
-        logic: Callable[[tuple[Any, ...], dict[tuple[Any, ...], int], dict[tuple[Any, ...], int]], Mapping[tuple[Any, ...], int]],
+        logic: Callable[
+            [tuple[Any, ...], dict[tuple[Any, ...], int], dict[tuple[Any, ...], int]], Mapping[tuple[Any, ...], int]
+        ],
         names: Sequence[str],
     ) -> ZSet:
         """Like `reduce`, of two Z-sets at once."""
@@ -248,7 +258,9 @@ class ZSet:
         for names in named:
             missing = [n for n in names if n not in self.columns]
             if missing:
-                raise UnknownColumnError(f"there is no column {', '.join(missing)}; the Z-set has {', '.join(self.names)}")
+                raise UnknownColumnError(
+                    f"there is no column {', '.join(missing)}; the Z-set has {', '.join(self.names)}"
+                )
 
 
 class Indexed:
@@ -268,7 +280,9 @@ class Indexed:
         a = xp()
         mine, theirs = self.codes, other.codes
         if mine is None or theirs is None:
-            both = key_codes([a.concatenate([self.rows.columns[k], other.rows.columns[k]]) for k in self.keys], always=True)
+            both = key_codes(
+                [a.concatenate([self.rows.columns[k], other.rows.columns[k]]) for k in self.keys], always=True
+            )
             mine, theirs = both[: len(self.rows)], both[len(self.rows) :]
             order = a.argsort(theirs, kind="stable")
             right = other.rows.taken(order)

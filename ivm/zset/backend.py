@@ -31,7 +31,9 @@ def use(name: str) -> None:
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        raise ConfigError(f"The array backend {name} is not installed ({error}).", f"Install {name}, or use numpy.") from error
+        raise ConfigError(
+            f"The array backend {name} is not installed ({error}).", f"Install {name}, or use numpy."
+        ) from error
     _active[:] = [module]
 
 

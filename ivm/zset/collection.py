@@ -53,7 +53,9 @@ class Collection:
         """New columns by SQL expressions. Linear."""
         if not outputs:
             raise ViewError("map needs at least one column.", 'Write map(name="expression").')
-        return Collection(f"SELECT {', '.join(f'{e} AS {ident(n)}' for n, e in outputs.items())} FROM {self._from}", tuple(outputs))
+        return Collection(
+            f"SELECT {', '.join(f'{e} AS {ident(n)}' for n, e in outputs.items())} FROM {self._from}", tuple(outputs)
+        )
 
     def filter(self, condition: str) -> Collection:
         """The rows that meet an SQL condition. Linear."""
@@ -70,7 +72,10 @@ class Collection:
     def concat(self, other: Collection) -> Collection:
         """All rows of both (the sum of two bags). Linear."""
         other._known(*self.columns)
-        return Collection(f"SELECT {_listed(self.columns)} FROM {self._from} UNION ALL SELECT {_listed(self.columns)} FROM {other._from}", self.columns)
+        return Collection(
+            f"SELECT {_listed(self.columns)} FROM {self._from} UNION ALL SELECT {_listed(self.columns)} FROM {other._from}",
+            self.columns,
+        )
 
     def explode(self, keys: Sequence[str] = (), **values: str) -> Exploded:
         """Move values into the difference: rows of `keys`, whose differences are tuples of sums, to be counted. Linear."""
@@ -95,16 +100,27 @@ class Collection:
         met = " AND ".join(f"`l`.{ident(a)} = `r`.{ident(b)}" for a, b in pairs.items()) or "true"
         mine = [f"`l`.{ident(c)} AS {ident(c)}" for c in self.columns]
         if how in ("semi", "anti"):
-            return Collection(f"SELECT {', '.join(mine)} FROM {self._named('l')} LEFT {how.upper()} JOIN {other._named('r')} ON {met}", self.columns)
+            return Collection(
+                f"SELECT {', '.join(mine)} FROM {self._named('l')} LEFT {how.upper()} JOIN {other._named('r')} ON {met}",
+                self.columns,
+            )
         rest = [c for c in other.columns if c not in pairs.values()]
         twice = [c for c in rest if c in self.columns]
         if twice:
             raise ViewError(f"Both sides of the join have a column {twice[0]}.", "Rename one by map, or join on it.")
         if how in ("right", "full"):
-            mine = [f"coalesce(`l`.{ident(c)}, `r`.{ident(pairs[c])}) AS {ident(c)}" if c in pairs else f"`l`.{ident(c)} AS {ident(c)}" for c in self.columns]
+            mine = [
+                f"coalesce(`l`.{ident(c)}, `r`.{ident(pairs[c])}) AS {ident(c)}"
+                if c in pairs
+                else f"`l`.{ident(c)} AS {ident(c)}"
+                for c in self.columns
+            ]
         word = "JOIN" if how == "inner" else f"{how.upper()} JOIN"
         outs = [*mine, *(f"`r`.{ident(c)} AS {ident(c)}" for c in rest)]
-        return Collection(f"SELECT {hint}{', '.join(outs)} FROM {self._named('l')} {word} {other._named('r')} ON {met}", (*self.columns, *rest))
+        return Collection(
+            f"SELECT {hint}{', '.join(outs)} FROM {self._named('l')} {word} {other._named('r')} ON {met}",
+            (*self.columns, *rest),
+        )
 
     def join_with_index(self, other: Collection, on: Sequence[str] | Mapping[str, str]) -> Collection:
         """The same join; a side that is a source or view is kept arranged by its keys, once for all views that ask for it. Bilinear."""
@@ -134,7 +150,9 @@ class Collection:
         """Each row as often as an SQL expression over its number `n` of occurrences says (none where that is not positive)."""
         counted = f"SELECT {_listed(self.columns)}, count(*) AS `n` FROM {self._from} GROUP BY {_listed(self.columns)}"
         times = f"SELECT {_listed(self.columns)}, CAST({weight} AS bigint) AS `{RESERVED_PREFIX}_times` FROM ({counted}) AS `c`"
-        copies = f"LATERAL VIEW explode(sequence(1L, greatest(`{RESERVED_PREFIX}_times`, 1L))) `g` AS `{RESERVED_PREFIX}_i`"
+        copies = (
+            f"LATERAL VIEW explode(sequence(1L, greatest(`{RESERVED_PREFIX}_times`, 1L))) `g` AS `{RESERVED_PREFIX}_i`"
+        )
         repeated = f"SELECT * FROM ({times}) AS `c` {copies} WHERE `{RESERVED_PREFIX}_times` > 0"
         return Collection(f"SELECT {_listed(self.columns)} FROM ({repeated}) AS `c`", self.columns)
 
@@ -156,7 +174,10 @@ class Collection:
 
     def _unsigned(self, what: str) -> Collection:
         if len(self.columns) != 1:
-            raise ViewError(f"{what} counts rows of one integer column, and here are {len(self.columns)}.", "Use count, or map to one column.")
+            raise ViewError(
+                f"{what} counts rows of one integer column, and here are {len(self.columns)}.",
+                "Use count, or map to one column.",
+            )
         return self
 
     def reduce(self, keys: Sequence[str], **calls: str) -> Collection:
@@ -166,7 +187,9 @@ class Collection:
         group = f" GROUP BY {_listed(keys)}" if keys else ""
         return Collection(f"SELECT {', '.join(outs)} FROM {self._from}{group}", (*keys, *calls))
 
-    def cogroup(self, other: Collection, on: Sequence[str], mine: Mapping[str, str], others: Mapping[str, str]) -> Collection:
+    def cogroup(
+        self, other: Collection, on: Sequence[str], mine: Mapping[str, str], others: Mapping[str, str]
+    ) -> Collection:
         """One row for each key of either side, with aggregate calls over each side's rows (NULL where a side has none)."""
         return self.reduce(on, **dict(mine)).join(other.reduce(on, **dict(others)), on, "full")
 
@@ -182,8 +205,13 @@ class Collection:
         name = f"{RESERVED_PREFIX}_fixpoint"
         again = step(Collection.relation(name, self.columns))
         again._known(*self.columns)
-        body = f"SELECT {_listed(self.columns)} FROM {self._from} UNION SELECT {_listed(self.columns)} FROM {again._from}"
-        return Collection(f"WITH RECURSIVE `{name}` ({_listed(self.columns)}) AS ({body}) SELECT {_listed(self.columns)} FROM `{name}`", self.columns)
+        body = (
+            f"SELECT {_listed(self.columns)} FROM {self._from} UNION SELECT {_listed(self.columns)} FROM {again._from}"
+        )
+        return Collection(
+            f"WITH RECURSIVE `{name}` ({_listed(self.columns)}) AS ({body}) SELECT {_listed(self.columns)} FROM `{name}`",
+            self.columns,
+        )
 
 
 @dataclass(frozen=True)

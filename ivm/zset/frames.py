@@ -52,7 +52,11 @@ class FrameZSet:
         """A Delta change data feed: inserts and new images count 1, deletes and old images -1."""
         _check(frame.columns, ["_change_type"])
         columns = [c for c in frame.columns if c not in ("_change_type", "_commit_version", "_commit_timestamp")]
-        sign = folded(lambda otherwise, kind: fn.when(fn.col("_change_type") == kind, fn.lit(_SIGN[kind])).otherwise(otherwise), _SIGN, fn.lit(None))
+        sign = folded(
+            lambda otherwise, kind: fn.when(fn.col("_change_type") == kind, fn.lit(_SIGN[kind])).otherwise(otherwise),
+            _SIGN,
+            fn.lit(None),
+        )
         return cls(frame.withColumn(DIFF, sign.cast("bigint")), columns)
 
     # -- the group -------------------------------------------------------------------------------
@@ -63,7 +67,9 @@ class FrameZSet:
 
     def __add__(self, other: FrameZSet) -> FrameZSet:
         if (self.columns, self.diffs) != (other.columns, other.diffs):
-            raise ValueError(f"Z-sets of different columns can't be added: {self.columns + self.diffs} and {other.columns + other.diffs}")
+            raise ValueError(
+                f"Z-sets of different columns can't be added: {self.columns + self.diffs} and {other.columns + other.diffs}"
+            )
         return FrameZSet(self.frame.unionAll(other.frame), self.columns, self.diffs)
 
     def __neg__(self) -> FrameZSet:
@@ -97,7 +103,11 @@ class FrameZSet:
 
     def map(self, **outputs: str) -> FrameZSet:
         """New columns by SQL expressions, row by row. Linear."""
-        return FrameZSet(self.frame.select(*(fn.expr(e).alias(n) for n, e in outputs.items()), *map(ident, self.diffs)), tuple(outputs), self.diffs)
+        return FrameZSet(
+            self.frame.select(*(fn.expr(e).alias(n) for n, e in outputs.items()), *map(ident, self.diffs)),
+            tuple(outputs),
+            self.diffs,
+        )
 
     def filter(self, condition: str) -> FrameZSet:
         """The rows that meet an SQL condition. Linear."""
@@ -114,7 +124,9 @@ class FrameZSet:
         _check(self.columns, keys)
         (weight,) = self.diffs
         moved = [fn.expr(f"({e}) * {ident(weight)}").alias(n) for n, e in values.items()]
-        return FrameZSet(self.frame.select(*map(ident, keys), *moved, fn.col(ident(weight)).alias("n")), keys, (*values, "n"))
+        return FrameZSet(
+            self.frame.select(*map(ident, keys), *moved, fn.col(ident(weight)).alias("n")), keys, (*values, "n")
+        )
 
     # -- bilinear --------------------------------------------------------------------------------
 
@@ -131,7 +143,9 @@ class FrameZSet:
         one, two = self.frame.alias("l"), other.frame.alias("r")
         outs = [*(fn.col(f"l.{ident(c)}") for c in columns), *(fn.col(f"r.{ident(c)}") for c in rest)]
         diffs = [(fn.col(f"l.{ident(d)}") * fn.col(f"r.{ident(weight)}")).alias(d) for d in self.diffs]
-        met = folded(lambda a, b: a & b, (fn.col(f"l.{ident(k)}").eqNullSafe(fn.col(f"r.{ident(k)}")) for k in on), fn.lit(True))
+        met = folded(
+            lambda a, b: a & b, (fn.col(f"l.{ident(k)}").eqNullSafe(fn.col(f"r.{ident(k)}")) for k in on), fn.lit(True)
+        )
         return FrameZSet(one.join(two, met).select(*outs, *diffs), (*columns, *rest), self.diffs)
 
     #: The same join: Spark chooses how to find the partners.
@@ -166,11 +180,18 @@ class FrameZSet:
     def count(self, names: Sequence[str] = ("count",)) -> FrameZSet:
         """Each row with its difference as data, weight 1: the accumulated difference moves into columns `names`."""
         if len(names) != len(self.diffs):
-            raise ValueError(f"{len(self.diffs)} names are needed for differences of {len(self.diffs)} parts, not {list(names)}")
+            raise ValueError(
+                f"{len(self.diffs)} names are needed for differences of {len(self.diffs)} parts, not {list(names)}"
+            )
         parts = [fn.col(ident(d)).alias(n) for d, n in zip(self.diffs, names, strict=True)]
         return FrameZSet.of(self.consolidated().frame.select(*map(ident, self.columns), *parts))
 
-    def reduce(self, keys: Sequence[str], logic: Callable[[tuple[Any, ...], Rows], Mapping[tuple[Any, ...], int]], types: Mapping[str, str]) -> FrameZSet:
+    def reduce(
+        self,
+        keys: Sequence[str],
+        logic: Callable[[tuple[Any, ...], Rows], Mapping[tuple[Any, ...], int]],
+        types: Mapping[str, str],
+    ) -> FrameZSet:
         """For each key any Python function of its rows, (values to weights) to (new values to weights); columns: the keys and `types`."""
         return self.cogroup(self.zero(), keys, lambda k, mine, _: logic(k, mine), types)
 
@@ -185,7 +206,9 @@ class FrameZSet:
         _check(self.columns, keys)
         _check(other.columns, keys)
         places = {c: self.frame.schema[c].dataType.simpleString() for c in keys}
-        schema = StructType.fromDDL(", ".join(f"{ident(n)} {t}" for n, t in {**places, **types, DIFF: "bigint"}.items()))
+        schema = StructType.fromDDL(
+            ", ".join(f"{ident(n)} {t}" for n, t in {**places, **types, DIFF: "bigint"}.items())
+        )
         assert isinstance(schema, StructType)
         arrow = to_arrow_schema(schema)
         ((weight,),) = {self.diffs, other.diffs}
@@ -201,9 +224,17 @@ class FrameZSet:
             plain = tuple(k.as_py() for k in key)
             found = {r: w for r, w in logic(plain, rows(mine, values[0]), rows(theirs, values[1])).items() if w}
             columns = [[(*plain, *r)[i] for r in found] for i in range(len(arrow.names) - 1)]
-            return pa.Table.from_arrays([pa.array(v, f.type) for v, f in zip([*columns, list(found.values())], arrow, strict=True)], schema=arrow)
+            return pa.Table.from_arrays(
+                [pa.array(v, f.type) for v, f in zip([*columns, list(found.values())], arrow, strict=True)],
+                schema=arrow,
+            )
 
-        made = sides[0].groupBy(*map(ident, keys)).cogroup(sides[1].groupBy(*map(ident, keys))).applyInArrow(grouped, schema)
+        made = (
+            sides[0]
+            .groupBy(*map(ident, keys))
+            .cogroup(sides[1].groupBy(*map(ident, keys)))
+            .applyInArrow(grouped, schema)
+        )
         return FrameZSet(made, (*keys, *types))
 
     def top_k(self, keys: Sequence[str], by: Sequence[str], k: int) -> FrameZSet:
@@ -211,7 +242,9 @@ class FrameZSet:
         _check(self.columns, keys, by)
         (weight,) = self.diffs
         order = [*by, *(c for c in self.columns if c not in by and c not in keys)]
-        before = Window.partitionBy(*map(ident, keys)).orderBy(*map(ident, order)).rowsBetween(Window.unboundedPreceding, -1)
+        before = (
+            Window.partitionBy(*map(ident, keys)).orderBy(*map(ident, order)).rowsBetween(Window.unboundedPreceding, -1)
+        )
         there = self.consolidated().frame.where(fn.col(ident(weight)) > 0)
         left = fn.lit(k) - fn.coalesce(fn.sum(ident(weight)).over(before), fn.lit(0))
         kept = there.withColumn(weight, fn.least(fn.col(ident(weight)), left)).where(fn.col(ident(weight)) > 0)

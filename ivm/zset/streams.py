@@ -228,7 +228,9 @@ def iterate(start: Z, step: Callable[[Z], Z], limit: int = 1000) -> Z:
         if fresh.empty:
             return found
         found = (found + fresh).settled()
-    raise IterationLimitError(f"no fixpoint after {limit} iterations, the last one still found new rows; raise the limit if that is right")
+    raise IterationLimitError(
+        f"no fixpoint after {limit} iterations, the last one still found new rows; raise the limit if that is right"
+    )
 
 
 def integrated(batches: Iterable[Z]) -> list[Z]:

@@ -50,7 +50,9 @@ def _structure(airflow_home, **more):
     env = {**os.environ, "AIRFLOW_HOME": str(airflow_home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
     env.pop("IVM_PIPELINES", None)
     env |= more
-    done = subprocess.run([sys.executable, "-c", STRUCTURE], cwd=REPO, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", STRUCTURE], cwd=REPO, env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.split("RESULT")[1])
 
@@ -62,7 +64,13 @@ def test_each_pipeline_folder_has_three_dags(structure):
 
 def test_refresh_tasks_are_visible_and_in_order(structure):
     dag = structure["dags"]["ivm_tpch"]
-    assert dag["tasks"] == {"plan": ["apply"], "apply": ["check"], "check": ["publish"], "publish": ["compact"], "compact": []}
+    assert dag["tasks"] == {
+        "plan": ["apply"],
+        "apply": ["check"],
+        "check": ["publish"],
+        "publish": ["compact"],
+        "compact": [],
+    }
     assert dag["retries"] == [2]
     assert dag["max_active_runs"] == 1
     assert "tpch.q05" in dag["outlets"]
@@ -109,7 +117,13 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
     _write_shop(folder, source, tmp_path / "root")
 
     def orders(rows, **options):
-        data = pa.table({"id": [r[0] for r in rows], "customer": [r[1] for r in rows], "amount": pa.array([r[2] for r in rows], pa.int64())})
+        data = pa.table(
+            {
+                "id": [r[0] for r in rows],
+                "customer": [r[1] for r in rows],
+                "amount": pa.array([r[2] for r in rows], pa.int64()),
+            }
+        )
         data = data.append_column("day", pa.array([datetime.date(2026, 3, r[0]) for r in rows]))
         write_deltalake(str(source), data, configuration={"delta.enableChangeDataFeed": "true"}, **options)
 
@@ -170,7 +184,9 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
         state, _ = trigger(env, "ivm_shop_backfill", "day", {"view": "totals", "day": "2026-03-02"})
         assert state == "success", _logs(tmp_path)
         assert published() == {"a": 16, "b": 20}
-        state, tasks = trigger(env, "ivm_shop_backfill", "both", {"view": "totals", "day": "2026-03-02", "where": "customer = 'a'"})
+        state, tasks = trigger(
+            env, "ivm_shop_backfill", "both", {"view": "totals", "day": "2026-03-02", "where": "customer = 'a'"}
+        )
         assert {t["task_id"]: t["state"] for t in tasks}["validate"] == "failed"
     finally:
         for service in reversed(services):
@@ -179,10 +195,14 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
 
 def _write_shop(folder, source, root):
     (folder / "views").mkdir(parents=True)
-    settings = f"name: shop\nroot: {root}\nsources:\n  orders: {{path: {source}, primary_key: id, effective_date: day}}\n"
+    settings = (
+        f"name: shop\nroot: {root}\nsources:\n  orders: {{path: {source}, primary_key: id, effective_date: day}}\n"
+    )
     (folder / "pipeline.yml").write_text(settings)
     (folder / "views" / "totals.sql").write_text("SELECT customer, sum(amount) AS total FROM orders GROUP BY customer")
-    (folder / "checks.yml").write_text("totals:\n  state:\n    - expect_column_values_to_be_between: {column: total, max_value: 1000}\n")
+    (folder / "checks.yml").write_text(
+        "totals:\n  state:\n    - expect_column_values_to_be_between: {column: total, max_value: 1000}\n"
+    )
 
 
 def _await(env, dag):

@@ -12,7 +12,16 @@ pytestmark = [pytest.mark.airflow]
 
 def parameters(rng: Rng) -> dict:
     """As Airflow hands them over: JSON, of any kind where the API was asked to skip the schema."""
-    where = rng.choice([None, rng.text("customer = 'a'"), rng.value(), rng.choice(TEXTS), "customer = 'a') OR (1=1", "customer = 'a'; DROP TABLE x"])
+    where = rng.choice(
+        [
+            None,
+            rng.text("customer = 'a'"),
+            rng.value(),
+            rng.choice(TEXTS),
+            "customer = 'a') OR (1=1",
+            "customer = 'a'; DROP TABLE x",
+        ]
+    )
     day = rng.choice([None, None, rng.value(), "2026-03-31", rng.text("2026-03-31")])
     return {"view": rng.choice(["totals", "large", rng.value(), rng.choice(TEXTS)]), "where": where, "day": day}
 

@@ -58,7 +58,9 @@ class Counts:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """A bar over the minutes that the script has, with the counts beside it."""
-        with Progress(TextColumn(self.name), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[counts]}")) as bar:
+        with Progress(
+            TextColumn(self.name), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[counts]}")
+        ) as bar:
             bar.add_task(self.name, total=60 * self.minutes, counts="")
             self._bar = bar
             try:
@@ -68,7 +70,13 @@ class Counts:
 
     def store(self, path: Path | None) -> int:
         """Print the counts, and keep them as JSON; returns the exit code."""
-        told = {"name": self.name, "seed": self.seed, "seconds": round(self.seconds), "differences": len(self.failures), **self.counted}
+        told = {
+            "name": self.name,
+            "seed": self.seed,
+            "seconds": round(self.seconds),
+            "differences": len(self.failures),
+            **self.counted,
+        }
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps({**told, "cases": self.failures}, indent=1) + "\n")

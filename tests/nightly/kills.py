@@ -31,7 +31,13 @@ from tests.nightly.counts import Counts
 from tests.scenes import VIEWS, ref, scene
 
 #: Modules that every client needs; the server of forks has them loaded, so that a client starts at once.
-PRELOAD = ["tests.nightly.kills", "ivm.refresh.backfill", "ivm.quality.gate", "pyspark.sql.connect.session", "great_expectations"]
+PRELOAD = [
+    "tests.nightly.kills",
+    "ivm.refresh.backfill",
+    "ivm.quality.gate",
+    "pyspark.sql.connect.session",
+    "great_expectations",
+]
 #: A client that takes longer is taken for hanging.
 PATIENCE = 300
 #: Rounds after which a new server is started: each killed client leaves a session in it.
@@ -103,7 +109,9 @@ class Rounds:
 
     def begun(self, lake: Scene, action: str, fault: str = "") -> tuple[Any, Connection]:
         hears, says = self.forks.Pipe(duplex=False)
-        process = self.forks.Process(target=client, args=(self.remote, str(lake.folder), dict(lake.views), action, fault, says))
+        process = self.forks.Process(
+            target=client, args=(self.remote, str(lake.folder), dict(lake.views), action, fault, says)
+        )
         process.start()
         says.close()
         return process, hears
@@ -152,7 +160,9 @@ class Rounds:
     def maintenance(self) -> str:
         """Somebody's OPTIMIZE or VACUUM, on a source or on a published table."""
         assert self.lake is not None
-        tables = [self.lake.folder / "sources" / s for s in self.lake.sources] + [self.lake.folder / "root" / v for v in self.lake.views]
+        tables = [self.lake.folder / "sources" / s for s in self.lake.sources] + [
+            self.lake.folder / "root" / v for v in self.lake.views
+        ]
         table = self.random.choice([t for t in tables if (t / "_delta_log").exists()])
         statement = self.random.choice(("OPTIMIZE delta.`{}`", "VACUUM delta.`{}` RETAIN 0 HOURS")).format(table)
         try:
@@ -191,7 +201,13 @@ class Rounds:
                 fault = f"{self.random.choice(FAULTS)}:{self.random.randint(1, 60)}:{self.random.choice(('disk', 'permission', 'commit'))}"
             else:
                 life = self.random.uniform(0.05, 1.1) * self.usual
-            running.append((*self.begun(lake, action, fault), f"{action} {fault or f'killed after {life:.2f} s'}", time.monotonic() + life))
+            running.append(
+                (
+                    *self.begun(lake, action, fault),
+                    f"{action} {fault or f'killed after {life:.2f} s'}",
+                    time.monotonic() + life,
+                )
+            )
         if self.random.random() < 0.3:
             told.append(self.maintenance())
             self.counts.add(maintenance=1)
@@ -200,7 +216,9 @@ class Rounds:
             if process.is_alive():
                 os.kill(process.pid, signal.SIGKILL)
             answer = self.ended(process, hears, what)
-            told.append(f"{what}: {'killed' if process.exitcode else answer.get('said') or 'ok'} {answer.get('struck', '')}".strip())
+            told.append(
+                f"{what}: {'killed' if process.exitcode else answer.get('said') or 'ok'} {answer.get('struck', '')}".strip()
+            )
         return told
 
     def recovered(self, lake: Scene, told: list[str]) -> None:
@@ -246,7 +264,9 @@ class Rounds:
         folder = self.folder / f"first_{self.counts.counted['first_builds']}"
         lake = scene(self.lake.spark, folder)
         lake.views = SLOW
-        lake.spark.sql(f"INSERT INTO {ref(lake, 'orders')} SELECT id, CAST(id % 9 AS int), CAST(id % 7 AS int) FROM range(100, 160)")
+        lake.spark.sql(
+            f"INSERT INTO {ref(lake, 'orders')} SELECT id, CAST(id % 9 AS int), CAST(id % 7 AS int) FROM range(100, 160)"
+        )
         process, hears = self.begun(lake, "refresh")
         until = time.monotonic() + PATIENCE
         writing: list[Path] = []

@@ -58,7 +58,10 @@ class Case:
     def struck(self, points: int) -> int:
         """One action with one fault; returns about how many writes such an action has."""
         fault = Fault(
-            self.random.choice(list(Effect)), self.random.choice(list(Moment)), self.random.randint(1, max(5, points)), self.random.choice(list(Trouble))
+            self.random.choice(list(Effect)),
+            self.random.choice(list(Moment)),
+            self.random.randint(1, max(5, points)),
+            self.random.choice(list(Trouble)),
         )
         view = self.random.choice(list(self.views))
         name, act = self.random.choices(
@@ -92,7 +95,9 @@ class Case:
         if wrong:
             views = "\n".join(f"  {n}: {sql}" for n, sql in self.views.items())
             told = "\n".join(f"  {t}" for t in self.told)
-            self.counts.fail(f"case {self.seed}, batch {batch}: {wrong}\nviews:\n{views}\nwhat happened:\n{told}\nreplay with --replay {self.seed}")
+            self.counts.fail(
+                f"case {self.seed}, batch {batch}: {wrong}\nviews:\n{views}\nwhat happened:\n{told}\nreplay with --replay {self.seed}"
+            )
         return not wrong
 
     def pipeline(self) -> Pipeline:

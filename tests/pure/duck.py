@@ -9,7 +9,15 @@ from ivm.names import ident
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf, Relation
 from ivm.rewrite.delta_join import State
 
-TYPES = {"INTEGER": "int", "BIGINT": "bigint", "HUGEINT": "bigint", "VARCHAR": "string", "DOUBLE": "double", "BOOLEAN": "boolean", "DATE": "date"}
+TYPES = {
+    "INTEGER": "int",
+    "BIGINT": "bigint",
+    "HUGEINT": "bigint",
+    "VARCHAR": "string",
+    "DOUBLE": "double",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+}
 
 
 def duck(sql: str) -> str:
@@ -24,7 +32,9 @@ class DuckAnalyzer:
 
     def schema(self, sql):
         result = self.connection.sql(duck(sql))
-        return tuple(Column(n, TYPES.get(str(t), str(t).lower())) for n, t in zip(result.columns, result.types, strict=True))
+        return tuple(
+            Column(n, TYPES.get(str(t), str(t).lower())) for n, t in zip(result.columns, result.types, strict=True)
+        )
 
     def same(self, one, other):
         return True

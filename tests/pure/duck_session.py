@@ -43,7 +43,9 @@ class DuckSession:
         self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         self.lock = threading.RLock()
         self._names = itertools.count()
-        self.conf = SimpleNamespace(get=lambda key, default=None: default, set=lambda key, value: None, unset=lambda key: None, getAll={})
+        self.conf = SimpleNamespace(
+            get=lambda key, default=None: default, set=lambda key, value: None, unset=lambda key: None, getAll={}
+        )
         self.catalog = SimpleNamespace(dropTempView=self._drop)
 
     def sql(self, text: str) -> Frame:
@@ -75,7 +77,11 @@ class DuckSession:
     def _loaded(self, kind: str, path: str, version: int | None) -> str:
         name = f"loaded_{next(self._names)}"
         place = Location.of(location(path, "a path"))  # Spark's spelling becomes ours
-        rows = DeltaTable(place.url, version=version).to_pyarrow_table() if kind == "delta" else native.parquet(place).to_table()
+        rows = (
+            DeltaTable(place.url, version=version).to_pyarrow_table()
+            if kind == "delta"
+            else native.parquet(place).to_table()
+        )
         with self.lock:
             self.connection.register(name, rows)
         return name
@@ -142,7 +148,9 @@ class Schema:
     """Stands for a StructType."""
 
     def __init__(self, columns: Sequence[tuple[str, str]]) -> None:
-        self.fields = [SimpleNamespace(name=n, dataType=SimpleNamespace(simpleString=lambda t=t: t)) for n, t in columns]
+        self.fields = [
+            SimpleNamespace(name=n, dataType=SimpleNamespace(simpleString=lambda t=t: t)) for n, t in columns
+        ]
 
     def __getitem__(self, name: str) -> Any:
         return next(f for f in self.fields if f.name == name)
@@ -199,4 +207,6 @@ class Writer:
 
 
 #: The write that takes the place of Spark's, for the fault injector.
-WRITES = (Primitive("tests.pure.duck_session", "Writer", "parquet", Kind.SPARK, written_at("spark", 1, "path"), "spark"),)
+WRITES = (
+    Primitive("tests.pure.duck_session", "Writer", "parquet", Kind.SPARK, written_at("spark", 1, "path"), "spark"),
+)

@@ -23,7 +23,24 @@ TEXTS = (
     "select", "t; DROP TABLE t", "1=1) OR (1=1", "k = 1 --", "1" * 400, "1e400", "0x", "nan", "-0", "2026-02-30", "2026-03-31", "0 5 * * *", "@daily", "@never", "* * * *", "99 * * * *",
     "totals", "views", "delta", "state", "auto", "full", "incremental", "native", "spark", "expect_column_to_exist", "expect_nonsense", "⟦t⟧", "<script>", "name", "root",
 )  # fmt: skip
-SCALARS: tuple[Any, ...] = (None, True, False, 0, 1, -1, 5, 2**31, 2**63, -(2**63), 10**40, 0.5, -0.0, 1e308, float("inf"), float("nan"))
+SCALARS: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    5,
+    2**31,
+    2**63,
+    -(2**63),
+    10**40,
+    0.5,
+    -0.0,
+    1e308,
+    float("inf"),
+    float("nan"),
+)
 TOKENS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "UNION ALL", "UNION", "EXCEPT", "JOIN", "LEFT JOIN", "ON", "AS", "WITH", "WITH RECURSIVE", "LATERAL"),
     *("(", ")", ",", ";", "--", "/*", "*/", "/*+ ARRANGE(a, k) */", "/*+", "'", '"', "`", "\\", ".", "..", "*", "a.*", "::", "->", "=>", "?", ":p", "$1", "{", "}", "[", "]", "@"),
@@ -119,11 +136,25 @@ class Rng(random.Random):
                 at = self.randrange(len(data) + 1)
                 return (
                     data[:at]
-                    + self.choice((b"[" * 2000, b"{a: " * 2000, b"(" * 2000, b"- " * 500, b"\xff\xfe", b"\x00", b"&a [*a]", b"!!python/name:os.system ", b"\t"))
+                    + self.choice(
+                        (
+                            b"[" * 2000,
+                            b"{a: " * 2000,
+                            b"(" * 2000,
+                            b"- " * 500,
+                            b"\xff\xfe",
+                            b"\x00",
+                            b"&a [*a]",
+                            b"!!python/name:os.system ",
+                            b"\t",
+                        )
+                    )
                     + data[at:]
                 )
             case 5:
-                return data.decode(errors="replace").encode(self.choice(("utf-16", "latin-1", "utf-8-sig", "utf-32")), errors="replace")
+                return data.decode(errors="replace").encode(
+                    self.choice(("utf-16", "latin-1", "utf-8-sig", "utf-32")), errors="replace"
+                )
             case _:
                 return self.text(data.decode(errors="replace")).encode("utf-8", "surrogatepass")
 
@@ -153,7 +184,12 @@ class Rng(random.Random):
         if self.random() < 0.02:
             deep = self.choice((30, 200, 1500))
             text = self.choice(
-                ("(" * deep + text + ")" * deep, "SELECT * FROM (" * deep + text + ") q" * deep, text + " AND (NOT" * deep, text + " UNION ALL " + text)
+                (
+                    "(" * deep + text + ")" * deep,
+                    "SELECT * FROM (" * deep + text + ") q" * deep,
+                    text + " AND (NOT" * deep,
+                    text + " UNION ALL " + text,
+                )
             )
         return text
 
@@ -177,7 +213,20 @@ class Rng(random.Random):
             if self.random() < 0.05:
                 made[
                     self.choice(("views/", ""))
-                    + self.choice(("odd name.sql", "1.sql", "Totals.sql", "a;b.sql", "orders.sql", ".hidden.sql", "-x.sql", "é.sql", "__ivm_x.sql", "READ.md"))
+                    + self.choice(
+                        (
+                            "odd name.sql",
+                            "1.sql",
+                            "Totals.sql",
+                            "a;b.sql",
+                            "orders.sql",
+                            ".hidden.sql",
+                            "-x.sql",
+                            "é.sql",
+                            "__ivm_x.sql",
+                            "READ.md",
+                        )
+                    )
                 ] = made.pop(name)
         return made
 
@@ -216,7 +265,13 @@ VERBS: dict[str, tuple[tuple[str, ...], ...]] = {
     "verify": (("", "large"),),
     "compact": (("--keep-epochs", "0", "9223372036854775808", "-1"),),
     "status": (("--json",),),
-    "bench": (("--scale", "0.1", "nan", "-1", "inf"), ("--fraction", "0.1", "nan", "2"), ("--rounds", "1", "0"), ("", "tpch", "other"), ("--folder", "x")),
+    "bench": (
+        ("--scale", "0.1", "nan", "-1", "inf"),
+        ("--fraction", "0.1", "nan", "2"),
+        ("--rounds", "1", "0"),
+        ("", "tpch", "other"),
+        ("--folder", "x"),
+    ),
     "demo": (("--scale", "0.1", "nan"), ("--batches", "1", "0", "1e9"), ("--folder", "x")),
 }
 

@@ -132,16 +132,23 @@ def delta_of(unit, lake) -> Counter:
     relations = {**lake.relations, unit.name: Relation(unit.name, "unit", unit.columns)}
     facts = {n: Facts(r, None) for n, r in relations.items()}
     requests = Requests()
-    walked = [(t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(lake.moved))]
+    walked = [
+        (t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(lake.moved))
+    ]
     if not walked:
         return Counter()
     delta: Counter = Counter()
     if unit.reduce is None:
         delta = consolidated_rows(lake.run(linear_delta(unit, walked, lake)))
     elif unit.reduce.linear:
-        lake.connection.execute("CREATE OR REPLACE TABLE trace AS " + _duck(accumulate(unit, core_sql(unit.core, lambda leaf: f"{leaf.relation}_old"), False)))
+        lake.connection.execute(
+            "CREATE OR REPLACE TABLE trace AS "
+            + _duck(accumulate(unit, core_sql(unit.core, lambda leaf: f"{leaf.relation}_old"), False))
+        )
         # The telescoping lake also stands for large traces, of which only the affected groups are read.
-        result = lake.connection.execute(_duck(accumulated_delta(unit, walked, lake, "trace", large=lake.telescoping))).fetchall()
+        result = lake.connection.execute(
+            _duck(accumulated_delta(unit, walked, lake, "trace", large=lake.telescoping))
+        ).fetchall()
         names = [d[0] for d in lake.connection.description]
         for values in result:
             row = dict(zip(names, values, strict=True))
@@ -162,7 +169,12 @@ def _duck(sql: str) -> str:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@settings(max_examples=EXAMPLES, derandomize="IVM_EXAMPLES" not in os.environ, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=EXAMPLES,
+    derandomize="IVM_EXAMPLES" not in os.environ,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(data=states)
 def test_delta_is_new_minus_old(view, data, analyzer, lakes):
     program = parse_view("v", VIEWS[view], dict(RELATIONS), analyzer)
@@ -230,7 +242,9 @@ def test_the_units_make_up_the_view(view, analyzer, lakes):
         for unit in program.units:
             lake.connection.execute(f"CREATE OR REPLACE TABLE {unit.name}_{state} AS {_duck(full_sql(unit, state))}")
         if not program.rules:  # else the engine may choose another of several results
-            assert Counter(lake.run(f"SELECT * FROM {program.units[-1].name}_{state}")) == Counter(lake.run(MADE_UP[view])), state
+            assert Counter(lake.run(f"SELECT * FROM {program.units[-1].name}_{state}")) == Counter(
+                lake.run(MADE_UP[view])
+            ), state
     for unit in program.units:
         expected = Counter(lake.run(full_sql(unit, "new")))
         expected.subtract(Counter(lake.run(full_sql(unit, "old"))))

@@ -22,7 +22,10 @@ PAIRS = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
 
 def batch(updates, dimensions=2):
-    times = {f"time_{i}": pa.array([t[i] if dimensions > 1 else t for _, t, _ in updates], pa.int64()) for i in range(dimensions)}
+    times = {
+        f"time_{i}": pa.array([t[i] if dimensions > 1 else t for _, t, _ in updates], pa.int64())
+        for i in range(dimensions)
+    }
     return pa.table(
         {
             "k": pa.array([k for (k, _), _, _ in updates], pa.int64()),
@@ -43,7 +46,9 @@ def rows(table):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.tuples(st.tuples(st.integers(0, 2), st.sampled_from("ab")), PAIRS, st.sampled_from([1, 1, -1])), max_size=8),
+    st.lists(
+        st.tuples(st.tuples(st.integers(0, 2), st.sampled_from("ab")), PAIRS, st.sampled_from([1, 1, -1])), max_size=8
+    ),
     st.lists(PAIRS, min_size=1, max_size=2),
     PAIRS,
 )
@@ -73,7 +78,10 @@ def test_batches_history_and_ranges(tmp_path):
     assert rows(made.read(4)) == {(2, "b"): 1, (3, "c"): 2}
     assert rows(made.read(4, first=3)) == {(3, "c"): 2}
     assert rows(made.read(4, last=2)) == {(2, "b"): 1}
-    assert made.history(2, 4).to_pylist() == [{"k": 1, "v": "a", "time_0": 3, "w": -1}, {"k": 3, "v": "c", "time_0": 4, "w": 2}]
+    assert made.history(2, 4).to_pylist() == [
+        {"k": 1, "v": "a", "time_0": 3, "w": -1},
+        {"k": 3, "v": "c", "time_0": 4, "w": 2},
+    ]
     made.advance(Frontier.of(3))
     assert made.history(3, 4).to_pylist() == [{"k": 3, "v": "c", "time_0": 4, "w": 2}]
 
@@ -109,12 +117,19 @@ def test_what_a_trace_refuses(tmp_path):
 def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
     start = batch([((k, v), 5, 1) for k in range(4) for v in "aab"], dimensions=1)
     made = ArrangedTrace.load(str(tmp_path / "t"), ["k"], start.to_reader(), 5, "here")
-    assert (made.description.since, made.description.upper, made.description.origin) == (Frontier.of(5), Frontier.of(6), "here")
+    assert (made.description.since, made.description.upper, made.description.origin) == (
+        Frontier.of(5),
+        Frontier.of(6),
+        "here",
+    )
     made.append(batch([((1, "a"), 7, -1), ((1, "c"), 7, 1), ((2, "a"), 7, -2)], dimensions=1), Frontier.of(8))
 
     def found(keys, as_of):
         wanted = [(("k",), pa.table({"k0": pa.array(keys, pa.int64())}), False)]
-        return sorted((r["k"], r["v"]) for r in made.matching(as_of, ["k", "v"], wanted, Location.of(str(tmp_path / "keys"))).to_pylist())
+        return sorted(
+            (r["k"], r["v"])
+            for r in made.matching(as_of, ["k", "v"], wanted, Location.of(str(tmp_path / "keys"))).to_pylist()
+        )
 
     assert found([1, 2, 9], 6 - 1) == [(1, "a"), (1, "a"), (1, "b"), (2, "a"), (2, "a"), (2, "b")]
     assert found([1, 2], 7) == [(1, "a"), (1, "b"), (1, "c"), (2, "b")]
@@ -126,7 +141,9 @@ def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
     assert found([3], 7) == [(3, "a"), (3, "a"), (3, "b")]
     with pytest.raises(StateError, match=r"holds \{'k': 3, 'v': 'b'.*less than zero times at 8"):
         found([3], 8)
-    again = ArrangedTrace.load(str(tmp_path / "t"), ["v"], start.select(["v", "k", "time_0", "w"]).to_reader(), 9, "there")
+    again = ArrangedTrace.load(
+        str(tmp_path / "t"), ["v"], start.select(["v", "k", "time_0", "w"]).to_reader(), 9, "there"
+    )
     assert (again.description.keys, again.description.values, again.description.origin) == (("v",), ("k",), "there")
 
 

@@ -16,7 +16,9 @@ from ivm.sql.text import query_tree, splice
 from ivm.sql.volatile import volatile
 from tests.pure.duck import DuckAnalyzer
 
-CUSTOMER = Relation("customer", "source", (Column("ck", "bigint"), Column("nation", "string"), Column("score", "double")), ("ck",))
+CUSTOMER = Relation(
+    "customer", "source", (Column("ck", "bigint"), Column("nation", "string"), Column("score", "double")), ("ck",)
+)
 ORDERS = Relation("orders", "source", (Column("ok", "bigint"), Column("ck", "bigint"), Column("day", "date")), ("ok",))
 LINES = Relation("lines", "source", (Column("ok", "bigint"), Column("price", "decimal(15,2)"), Column("n", "int")))
 RELATIONS = {r.name: r for r in (CUSTOMER, ORDERS, LINES)}
@@ -29,10 +31,15 @@ def program(sql: str) -> Program:
 
 def walks(sql: str, changed: set[str]):
     (unit,) = program(sql).units
-    facts = {n: Facts(r, BIG, ((("ck",), "customer"),) if n == "orders" else ((("ok",), "orders"),) if n == "lines" else ()) for n, r in RELATIONS.items()}
+    facts = {
+        n: Facts(r, BIG, ((("ck",), "customer"),) if n == "orders" else ((("ok",), "orders"),) if n == "lines" else ())
+        for n, r in RELATIONS.items()
+    }
     facts[unit.name] = Facts(Relation(unit.name, "unit", unit.columns), BIG)
     requests = Requests()
-    walked = [(t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(changed))]
+    walked = [
+        (t, walk_term(t, facts, requests)) for b in unit.core.branches for t in delta_terms(b, frozenset(changed))
+    ]
     return unit, walked, facts, requests
 
 
@@ -70,7 +77,9 @@ def test_floating_keys_are_not_walked():
 
 
 def test_affected_groups_are_read_by_their_keys_with_nulls():
-    unit, walked, facts, requests = walks("SELECT o.ck, max(l.price) AS m FROM orders o JOIN lines l ON l.ok = o.ok GROUP BY o.ck", {"lines"})
+    unit, walked, facts, requests = walks(
+        "SELECT o.ck, max(l.price) AS m FROM orders o JOIN lines l ON l.ok = o.ok GROUP BY o.ck", {"lines"}
+    )
     levels, own = walk_groups(unit, walked, facts, requests)
     assert tuple(map(_levels, levels)) == ({"o": 2, "l": 3},)
     assert own == 2
@@ -140,7 +149,9 @@ def test_what_is_refused_has_a_code_a_sentence_and_a_mend(sql, code):
     ],
 )
 def test_what_the_session_or_the_time_decides_is_not_deterministic(sql, changes):
-    people = Relation("people", "source", (Column("user", "string"), Column("current_time", "string"), Column("day", "date")))
+    people = Relation(
+        "people", "source", (Column("user", "string"), Column("current_time", "string"), Column("day", "date"))
+    )
     assert (volatile(query_tree(sql), {"people": people} if "people" in sql else {}) is not None) == changes
 
 
@@ -180,7 +191,11 @@ def test_splice_leaves_all_else_alone():
 
 
 def test_programs_survive_being_stored():
-    for sql in (JOIN, "SELECT DISTINCT ck FROM orders UNION ALL SELECT n FROM lines", "SELECT ok, rand() AS r FROM orders"):
+    for sql in (
+        JOIN,
+        "SELECT DISTINCT ck FROM orders UNION ALL SELECT n FROM lines",
+        "SELECT ok, rand() AS r FROM orders",
+    ):
         compiled = program(sql)
         assert from_json(Program, program_json(compiled)) == compiled
 
@@ -192,7 +207,9 @@ def test_reason_codes_are_distinct():
 
 def test_a_branch_can_not_read_what_no_leaf_has():
     with pytest.raises(PlanError, match="which no leaf has"):
-        Branch((Leaf("a", "orders", ("ok",)),), (), (Output("x", Expr(Text.of("`a`.`day`"), frozenset({("a", "day")}))),))
+        Branch(
+            (Leaf("a", "orders", ("ok",)),), (), (Output("x", Expr(Text.of("`a`.`day`"), frozenset({("a", "day")}))),)
+        )
     with pytest.raises(PlanError, match="aliases repeat"):
         Branch((Leaf("a", "orders", ()), Leaf("a", "lines", ())), (), ())
 
@@ -218,6 +235,8 @@ def test_counts_are_arranged_where_someone_looks_them_up(sql, kept):
 
 
 def test_only_the_padded_side_is_restricted_by_its_on():
-    unit = program("SELECT c.ck, o.ok FROM customer c LEFT JOIN orders o ON o.ck = c.ck AND c.ck > 5 AND o.ok > 1 WHERE c.ck < 9").units[-1]
+    unit = program(
+        "SELECT c.ck, o.ok FROM customer c LEFT JOIN orders o ON o.ck = c.ck AND c.ck > 5 AND o.ok > 1 WHERE c.ck < 9"
+    ).units[-1]
     filters = {leaf.relation: [(f.column, f.op) for f in leaf.filters] for leaf in unit.core.branches[0].leaves}
     assert filters == {"customer": [("ck", "<")], "orders": [("ok", ">")]}

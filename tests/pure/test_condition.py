@@ -54,8 +54,22 @@ REFUSED = {
         "k = 'a",
     ],
     "semicolon": ["k = 1; DROP TABLE t", "k = 1;", ";"],
-    "comment": ["k = 1 --", "k = 1 -- OR", "k = 1 /* x */", "/*+ BROADCAST(t) */ k = 1", "k = 1 -- \\\nOR TRUE", "/* */ k"],
-    "subquery": ["SELECT 1", "(SELECT TRUE)", "FROM t", "k = 1 UNION SELECT 1", "k = (SELECT max(k) FROM t)", "WITH a AS (SELECT 1) SELECT 1"],
+    "comment": [
+        "k = 1 --",
+        "k = 1 -- OR",
+        "k = 1 /* x */",
+        "/*+ BROADCAST(t) */ k = 1",
+        "k = 1 -- \\\nOR TRUE",
+        "/* */ k",
+    ],
+    "subquery": [
+        "SELECT 1",
+        "(SELECT TRUE)",
+        "FROM t",
+        "k = 1 UNION SELECT 1",
+        "k = (SELECT max(k) FROM t)",
+        "WITH a AS (SELECT 1) SELECT 1",
+    ],
     "list of values": ["k IN (SELECT 1)"],
     "aggregate": ["sum(k) > 1", "count(*) > 1", "max_by(k, v) = 1", "any(k)", "first(k)"],
     "window function": ["sum(k) OVER () > 1", "rank() OVER (ORDER BY k) = 1"],
@@ -76,7 +90,11 @@ REFUSED = {
         "VALUES (1)",
     ],
     "setting": ["k = '${env:HOME}'", "k = ${x}"],
-    "what its text names": ["reflect('java.lang.System', 'exit', 0) = 1", "java_method('a', 'b') = 1", "identifier('k') = 1"],
+    "what its text names": [
+        "reflect('java.lang.System', 'exit', 0) = 1",
+        "java_method('a', 'b') = 1",
+        "identifier('k') = 1",
+    ],
     "no plain word": ["`x) OR (1=1`(k)", "EXTRACT('year FROM d) OR (1=1' FROM k)", "EXTRACT('year) x' FROM k) = 1"],
     "hexadecimal": ["k = x'a'"],
     "an interval lacks": ["INTERVAL k", "k > INTERVAL '1-2'"],
@@ -108,7 +126,11 @@ PIECES = ["k", "v", "=", "<", "1", "'a'", "\"b\"", "`c`", "(", ")", " ", "AND", 
 
 @settings(max_examples=400, deadline=None)
 @given(
-    st.one_of(st.lists(st.sampled_from(PIECES), max_size=14).map(" ".join), st.lists(st.sampled_from(PIECES), max_size=10).map("".join), st.text(max_size=30))
+    st.one_of(
+        st.lists(st.sampled_from(PIECES), max_size=14).map(" ".join),
+        st.lists(st.sampled_from(PIECES), max_size=10).map("".join),
+        st.text(max_size=30),
+    )
 )
 @example("EXTRACT('year) x' FROM k)")
 def test_what_is_accepted_stands_in_any_statement(text):
@@ -128,5 +150,11 @@ def test_what_is_accepted_stands_in_any_statement(text):
 def test_the_slice_is_the_one_that_was_written():
     """DuckDB picks the same rows by the text and by what was made of it."""
     rows = duckdb.connect().sql("SELECT range AS k, range % 3 AS v FROM range(10)")
-    for text in ("k = 1 OR v = 2 AND k > 3", "NOT k > 3 AND v <> 1", "NOT (k > 3 AND v <> 1)", "k BETWEEN 2 AND 5 OR k IN (7, 8)", "-k < -2 AND k % 2 = 1"):
+    for text in (
+        "k = 1 OR v = 2 AND k > 3",
+        "NOT k > 3 AND v <> 1",
+        "NOT (k > 3 AND v <> 1)",
+        "k BETWEEN 2 AND 5 OR k IN (7, 8)",
+        "-k < -2 AND k % 2 = 1",
+    ):
         assert rows.filter(parse_condition(text)).fetchall() == rows.filter(text).fetchall()

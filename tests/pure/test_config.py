@@ -45,7 +45,10 @@ def test_the_template_overwrites_nothing(folder):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: x\nroot: r\nsources: {}\nshedule: daily", r"unknown key 'shedule' in the top level.*Allowed there: .*schedule"),
+        (
+            "name: x\nroot: r\nsources: {}\nshedule: daily",
+            r"unknown key 'shedule' in the top level.*Allowed there: .*schedule",
+        ),
         ("name: x\nroot: r\nsources: {o: {path: p, key: id}}", r"unknown key 'key' in sources.o"),
         ("name: x\nroot: r\nsources: {o: {path: p, table: t}}", "either a path or a table"),
         ("name: x\nroot: r\nsources: [o]", "sources must be a mapping"),
@@ -69,7 +72,9 @@ def test_unknown_key_in_checks(folder):
 
 
 def test_settings_in_the_leading_comment(folder):
-    (folder / "views" / "customer_totals.sql").write_text("-- mode: full\n-- what it is for: nothing\nSELECT 1 AS a FROM orders -- mode: auto")
+    (folder / "views" / "customer_totals.sql").write_text(
+        "-- mode: full\n-- what it is for: nothing\nSELECT 1 AS a FROM orders -- mode: auto"
+    )
     assert load_folder(folder).views[0].mode == "full"
 
 
@@ -108,9 +113,15 @@ VALID = "name: x\nroot: r\nsources: {}\n"
         ("name: x\nroot: r\nsources: {o: {path: p, primary_key: 5}}", "primary_key must be a column or a list"),
         ("name: x\nroot: r\nsources: {o: {path: p, primary_key: [5]}}", "a column must be a text, found 5"),
         ("name: x\nroot: r\nsources: {o: {path: p, primary_key: [a, A]}}", "more than once"),
-        ("name: x\nroot: r\nsources: {o: {path: p, foreign_keys: {a: nothing}}}", "foreign key to 'nothing', which is no source.*There are: o"),
+        (
+            "name: x\nroot: r\nsources: {o: {path: p, foreign_keys: {a: nothing}}}",
+            "foreign key to 'nothing', which is no source.*There are: o",
+        ),
         ("name: x\nroot: r\nsources: {o: {path: p, foreign_keys: [a]}}", "must be a mapping of columns to sources"),
-        ("name: x\nroot: r\nsources: {o: {path: p, primary_key: [a, b]}, l: {path: q, foreign_keys: {a: o}}}", "its primary key is a, b"),
+        (
+            "name: x\nroot: r\nsources: {o: {path: p, primary_key: [a, b]}, l: {path: q, foreign_keys: {a: o}}}",
+            "its primary key is a, b",
+        ),
         ("name: x\nroot: r\nsources: {o: {path: p, effective_date: [d]}}", "effective_date must be a text"),
         ("name: x\nroot: r\nsources: {o: {path: p}, O: {path: q}}", "'O' is taken by 'o'"),
         ("name: x\nroot: r\nsources: {customer_totals: {path: p}}", "'customer_totals' is taken"),
@@ -140,7 +151,12 @@ def test_what_has_no_meaning_is_refused(folder, text, message):
 @pytest.mark.parametrize("name", ["pipeline.yml", "checks.yml", "views/customer_totals.sql"])
 def test_files_that_are_no_text(folder, name):
     file = folder / name
-    for data, message in ((b"\xff\xfe\x00", "not UTF-8"), ("é".encode("latin-1"), "not UTF-8"), (b"a: \x00", "NUL|special"), (b"x" * 1_000_001, "larger than")):
+    for data, message in (
+        (b"\xff\xfe\x00", "not UTF-8"),
+        ("é".encode("latin-1"), "not UTF-8"),
+        (b"a: \x00", "NUL|special"),
+        (b"x" * 1_000_001, "larger than"),
+    ):
         file.write_bytes(data)
         with pytest.raises(ConfigError, match=message):
             load_folder(folder)
@@ -198,8 +214,14 @@ def test_paths_that_are_no_pipeline_folder(path):
         ("customer_totals: {state: {a: b}}", "must be a list of expectations"),
         ("customer_totals: {state: [a]}", "A check of view 'customer_totals' is 'a'"),
         ("customer_totals: {state: [{a: {}, b: {}}]}", "A check of view"),
-        ("customer_totals: {state: [{expect_nonsense: {}}]}", "'expect_nonsense', which Great Expectations does not know"),
-        ("customer_totals: {state: [{expect_column_values_to_be_uniqe: {column: a}}]}", "Close to it: expect_column_values_to_be_unique"),
+        (
+            "customer_totals: {state: [{expect_nonsense: {}}]}",
+            "'expect_nonsense', which Great Expectations does not know",
+        ),
+        (
+            "customer_totals: {state: [{expect_column_values_to_be_uniqe: {column: a}}]}",
+            "Close to it: expect_column_values_to_be_unique",
+        ),
         ("customer_totals: {state: [{expect_column_values_to_be_unique: {colum: a}}]}", "takes no 'colum'.*column"),
         ("customer_totals: {state: [{expect_column_values_to_be_unique: {}}]}", "lacks column"),
         ("customer_totals: {state: [{expect_column_values_to_be_unique: column}]}", "A check of view"),
@@ -228,7 +250,9 @@ def test_the_catalog_of_expectations_is_their_own(folder):
 def test_reading_a_folder_imports_nothing_heavy(folder):
     """Airflow's DAG processor does it every few seconds."""
     script = f"import sys, ivm.config; ivm.config.load_folder({str(folder)!r}); print({{'great_expectations', 'pyspark', 'deltalake', 'sqlglot', 'pandas'}} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"
+    )
 
 
 def test_a_root_apart_from_the_sources(tmp_path):
@@ -246,7 +270,23 @@ def test_a_root_apart_from_the_sources(tmp_path):
         pipe.view("totals", "SELECT id FROM t", file="totals.sql")
 
 
-@pytest.mark.parametrize("root", ["hdfs://b/x", "ftp://x/y", "s3:///x", "", "a\0b", 5, ["a"], "/dev/null", "/dev/null/x", "a" * 300, "file://host/x", "\ud800"])
+@pytest.mark.parametrize(
+    "root",
+    [
+        "hdfs://b/x",
+        "ftp://x/y",
+        "s3:///x",
+        "",
+        "a\0b",
+        5,
+        ["a"],
+        "/dev/null",
+        "/dev/null/x",
+        "a" * 300,
+        "file://host/x",
+        "\ud800",
+    ],
+)
 def test_roots_that_are_no_folder(root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError):
@@ -316,7 +356,11 @@ def test_every_schedule_that_is_taken_is_one_to_croniter():
             croniter(expression)
             taken += 1
     assert taken > 300
-    assert [check_schedule(s, "schedule") for s in ("@daily", "0 5 * * mon-fri", None)] == ["@daily", "0 5 * * mon-fri", None]
+    assert [check_schedule(s, "schedule") for s in ("@daily", "0 5 * * mon-fri", None)] == [
+        "@daily",
+        "0 5 * * mon-fri",
+        None,
+    ]
 
 
 def test_retention_is_a_setting(folder):

@@ -19,7 +19,9 @@ CHANGES = ("append", "update", "update_where", "delete", "merge", "overwrite", "
 
 
 def rows(*pairs) -> pa.Table:
-    return pa.table({"k": pa.array([k for k, _ in pairs], pa.int64()), "v": pa.array([v for _, v in pairs], pa.int64())})
+    return pa.table(
+        {"k": pa.array([k for k, _ in pairs], pa.int64()), "v": pa.array([v for _, v in pairs], pa.int64())}
+    )
 
 
 def put(path: Path, *pairs, mode="append", **options) -> None:
@@ -49,7 +51,9 @@ def change(path: Path, kind: str, rng: random.Random) -> None:
     elif kind == "optimize":
         table.optimize.compact()
     elif kind.startswith("update"):
-        table.update(updates={"k": rng.choice(["k + 1", "5 - k", "v", "2"])}, predicate=where if kind == "update_where" else None)
+        table.update(
+            updates={"k": rng.choice(["k + 1", "5 - k", "v", "2"])}, predicate=where if kind == "update_where" else None
+        )
     else:
         matched = rows(*{k: (k, v) for k, v in (pair() for _ in range(3))}.values())
         merge = table.merge(matched, "t.k = s.k", source_alias="s", target_alias="t")
@@ -78,7 +82,9 @@ def test_changes_by_delta_rs_are_told_in_full_or_are_a_gap(tmp_path):
             outcomes["gap"] += 1
             continue
         after = Counter(before)
-        for *row, weight in zip(*source_delta(now, read.version, now.version, ["k", "v"], no_spark).to_pydict().values(), strict=True):
+        for *row, weight in zip(
+            *source_delta(now, read.version, now.version, ["k", "v"], no_spark).to_pydict().values(), strict=True
+        ):
             after[tuple(row)] += weight
         assert +after == held(path), (case, kinds)
         outcomes["delta"] += 1
@@ -91,5 +97,7 @@ def test_a_feed_that_does_not_add_up_is_a_gap(tmp_path):
     put(tmp_path, (1, 1), (2, 1))
     DeltaTable(str(tmp_path)).update(updates={"k": "2"}, predicate="k = 1")
     now = inspect(Source("t", str(tmp_path)), None, "auto")
-    with pytest.raises(GapError, match="'t' has a gap between versions 0 and 1: by it the table has -1 rows, by its files \\+0"):
+    with pytest.raises(
+        GapError, match="'t' has a gap between versions 0 and 1: by it the table has -1 rows, by its files \\+0"
+    ):
         source_delta(now, 0, 1, ["k", "v"], no_spark)

@@ -45,7 +45,11 @@ def test_the_page_names_all_codes_and_verbs():
         (ConfigError("Found a.", "Do b."), 1, "Found a. Do b."),
         (ConcurrentRefreshError("Another runs.", "Wait."), 75, "Another runs. Wait."),
         (OSError(errno.ENOSPC, "No space left on device", "/lake/x"), 1, "no space left on device: /lake/x. Make room"),
-        (PermissionError(errno.EACCES, "Permission denied", "/lake"), 1, "permission denied: /lake. Check the permissions"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/lake"),
+            1,
+            "permission denied: /lake. Check the permissions",
+        ),
         (OSError(errno.ENAMETOOLONG, "File name too long", "/a"), 1, "file name too long: /a. Choose a shorter path"),
         (NotADirectoryError(errno.ENOTDIR, "Not a directory", "/a/b"), 1, "A part of the path is a file"),
         (OSError(errno.ELOOP, "Too many levels of symbolic links", "/a"), 1, "A link leads to itself"),
@@ -97,7 +101,15 @@ def test_a_traceback_only_where_it_is_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("nothing",), ("plan", "--nothing"), ("explain",), ("check", "--last", "0"), ("compact", "--keep-epochs", "x"), ("bench", "--scale", "nan")]
+    "arguments",
+    [
+        ("nothing",),
+        ("plan", "--nothing"),
+        ("explain",),
+        ("check", "--last", "0"),
+        ("compact", "--keep-epochs", "x"),
+        ("bench", "--scale", "nan"),
+    ],
 )
 def test_mistakes_in_the_arguments(arguments):
     code, out, err = command(*arguments, "--json")
@@ -130,7 +142,13 @@ def test_a_reader_that_ends_early():
     read, write = os.pipe()
     os.close(read)
     try:
-        done = subprocess.run([sys.executable, "-m", "ivm.cli.main", *arguments], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "ivm.cli.main", *arguments],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
     finally:
         os.close(write)
     assert done.returncode == ExitCode.NO_READER
@@ -190,7 +208,9 @@ def test_every_error_says_what_to_do():
     """Each place that raises one of our errors gives a sentence and a hint, neither of them empty."""
     import ivm.errors
 
-    ours = {n for n, kind in vars(ivm.errors).items() if isinstance(kind, type) and issubclass(kind, ivm.errors.IvmError)}
+    ours = {
+        n for n, kind in vars(ivm.errors).items() if isinstance(kind, type) and issubclass(kind, ivm.errors.IvmError)
+    }
     calls = [
         (file.name, call)
         for file in Path(ivm.errors.__file__).parent.rglob("*.py")
@@ -200,4 +220,6 @@ def test_every_error_says_what_to_do():
     assert len(calls) > 100
     for file, call in calls:
         assert len(call.args) == 2, f"{file}:{call.lineno}"
-        assert not any(isinstance(a, ast.Constant) and not str(a.value).strip() for a in call.args), f"{file}:{call.lineno}"
+        assert not any(isinstance(a, ast.Constant) and not str(a.value).strip() for a in call.args), (
+            f"{file}:{call.lineno}"
+        )

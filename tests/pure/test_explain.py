@@ -61,6 +61,11 @@ def test_a_limit_is_shown_both_ways(pipe):
 
 def test_a_recursion_is_shown_with_its_iterations(pipe):
     found = pipe.explain("reached")
-    assert list(found.sql) == ["reached__1", "reached__1, what is left of lost rows", "reached__1, each iteration", "reached"]
+    assert list(found.sql) == [
+        "reached__1",
+        "reached__1, what is left of lost rows",
+        "reached__1, each iteration",
+        "reached",
+    ]
     assert "`the rows found last`" in found.sql["reached__1, each iteration"]
     assert "`the rows that lost a derivation`" in found.sql["reached__1, what is left of lost rows"]

@@ -19,7 +19,13 @@ CASES = int(os.environ.get("IVM_GENERATED", "150"))
 ANALYZER = DuckAnalyzer()
 
 
-@settings(max_examples=CASES, derandomize="IVM_GENERATED" not in os.environ, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=CASES,
+    derandomize="IVM_GENERATED" not in os.environ,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
 @given(sql=views(), data=states, telescoping=st.booleans())
 @example(
     sql="SELECT l.x, r.y FROM (SELECT a AS x, b AS y FROM r) l FULL JOIN (SELECT b AS x, c AS y FROM s) r ON l.y = r.x",

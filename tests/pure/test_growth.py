@@ -23,7 +23,9 @@ def test_files_do_not_grow_with_epochs(monkeypatch, tmp_path):
     feed = {"delta.enableChangeDataFeed": "true", "delta.checkpointInterval": "4"}
     write_deltalake(source, rows(range(20)), configuration=feed)
     checks = {"totals": {"state": [{"expect_column_values_to_not_be_null": {"column": "k"}}]}}
-    pipe = ivm.Pipeline("growth", DuckSession(), root, checks=checks, retention=Retention(hours=0, epochs=4, compact_every=4))
+    pipe = ivm.Pipeline(
+        "growth", DuckSession(), root, checks=checks, retention=Retention(hours=0, epochs=4, compact_every=4)
+    )
     pipe.source("t", source)
     pipe.view("totals", "SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k")
     pipe.view("large", "SELECT k, s FROM totals WHERE s > 10")

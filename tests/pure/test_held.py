@@ -45,7 +45,9 @@ def add(made, name, *rows):
 
 def pipeline(made, *failing):
     pipe = made.pipeline(made.folder)
-    pipe._gate = lambda: lambda context, plan, outcomes: {o.view: ["it shall fail"] for o in outcomes.values() if o.view in failing}
+    pipe._gate = lambda: (
+        lambda context, plan, outcomes: {o.view: ["it shall fail"] for o in outcomes.values() if o.view in failing}
+    )
     return pipe
 
 

@@ -16,7 +16,12 @@ from ivm.feed.source import Snapshot, Source, gap, inspect, other_commit
 
 
 def put(path: Path, *values: int, mode="append") -> None:
-    write_deltalake(str(path), pa.table({"v": pa.array(values, pa.int64())}), mode=mode, configuration={"delta.enableChangeDataFeed": "true"})
+    write_deltalake(
+        str(path),
+        pa.table({"v": pa.array(values, pa.int64())}),
+        mode=mode,
+        configuration={"delta.enableChangeDataFeed": "true"},
+    )
 
 
 def look(path: Path) -> Snapshot:
@@ -58,7 +63,9 @@ def test_a_backup_and_new_commits_past_the_cursor(path):
     assert (same.version, same.table_id) == (read.version, read.table_id)
     assert "version 4 of the source is not the commit that was read" in gap(same, 4, read.table_id, read.fingerprint)
     put(path, 7)
-    assert "version 4 of the source is not the commit that was read" in gap(look(path), 4, read.table_id, read.fingerprint)
+    assert "version 4 of the source is not the commit that was read" in gap(
+        look(path), 4, read.table_id, read.fingerprint
+    )
     assert gap(look(path), 3, back.table_id, back.fingerprint) == "", "a reader that stood before the backup follows"
 
 
@@ -77,7 +84,9 @@ def test_log_entries_that_are_gone(path):
     entry(path, 2).unlink()
     assert gap(look(path), 1, read.table_id, "") == "the log entry of version 2 is gone"
     entry(path, 3).unlink()
-    assert "the log entry of version 3, up to which the source was read, is gone" in gap(look(path), 3, read.table_id, read.fingerprint)
+    assert "the log entry of version 3, up to which the source was read, is gone" in gap(
+        look(path), 3, read.table_id, read.fingerprint
+    )
     assert gap(look(path), 3, read.table_id, "") == "", "state of an ivm that kept no fingerprint"
     now = look(path)
     entry(path, 4).unlink()

@@ -66,7 +66,9 @@ class Cases:
             self.ends[type(error).__name__] += 1
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - that is what is looked for
             at = traceback.extract_tb(error.__traceback__)[-1]
-            self.findings.append(f"{self.kind} of seed {seed}: {type(error).__name__}: {str(error)[:300]} at {at.filename}:{at.lineno} {str(what)[:300]!r}")
+            self.findings.append(
+                f"{self.kind} of seed {seed}: {type(error).__name__}: {str(error)[:300]} at {at.filename}:{at.lineno} {str(what)[:300]!r}"
+            )
 
     def judge(self) -> None:
         print(self.kind, dict(self.ends), *self.findings, sep="\n", flush=True)
@@ -129,7 +131,10 @@ def shop(tmp_path):
     orders = pa.table({"id": [1, 2], "customer": ["a", "b"], "amount": [10, 20], "day": pa.array([0, 1], pa.date32())})
     write_deltalake(str(tmp_path / "orders"), orders, configuration=feed)
     write_deltalake(str(tmp_path / "customers"), pa.table({"customer": ["a", "b"]}), configuration=feed)
-    write(tmp_path, Rng(0).folder({}) | {n: d.encode() if isinstance(d, str) else json.dumps(d).encode() for n, d in FILES.items()})
+    write(
+        tmp_path,
+        Rng(0).folder({}) | {n: d.encode() if isinstance(d, str) else json.dumps(d).encode() for n, d in FILES.items()},
+    )
     return tmp_path
 
 
@@ -174,7 +179,12 @@ def test_hostile_folders_are_refused_or_mean_something(shop, no_spark):
 # -- SQL --------------------------------------------------------------------------------------------
 
 RELATIONS = {
-    name: Relation(name, "source", tuple(Column(*c.split(" ", 1)) for c in re.split(r", (?![^<(]*[>)])", columns)), ("k",) if "k int" in columns else ())
+    name: Relation(
+        name,
+        "source",
+        tuple(Column(*c.split(" ", 1)) for c in re.split(r", (?![^<(]*[>)])", columns)),
+        ("k",) if "k int" in columns else (),
+    )
     for name, columns in TABLES.items()
 }
 

@@ -87,7 +87,10 @@ def test_half_done_writes_leave_what_a_crash_leaves(tmp_path):
     def struck(path: str, kind: str) -> Path:
         root = tmp_path / path.replace("/", "_")
         root.mkdir()
-        with Injector([root], Fault(Effect.DIE, Moment.AMID, Point(kind, path, 1, True))) as injector, pytest.raises(Killed):
+        with (
+            Injector([root], Fault(Effect.DIE, Moment.AMID, Point(kind, path, 1, True))) as injector,
+            pytest.raises(Killed),
+        ):
             work(root)
         assert injector.struck is not None
         return root
@@ -111,7 +114,10 @@ def test_a_write_fails_once_as_its_library_does(tmp_path, trouble):
         native.write_deltalake(str(tmp_path / "t"), ROWS, mode="append")
     assert len(injector.points) == 2
     assert DeltaTable(tmp_path / "t").version() == 0
-    with Injector([tmp_path], Fault(Effect.FAIL, Moment.BEFORE, 1)), pytest.raises(OSError, match="No space left") as full:
+    with (
+        Injector([tmp_path], Fault(Effect.FAIL, Moment.BEFORE, 1)),
+        pytest.raises(OSError, match="No space left") as full,
+    ):
         (tmp_path / "x").write_text("x")
     assert full.value.errno == errno.ENOSPC
 

@@ -25,8 +25,18 @@ ROWS = pa.table(
 
 
 def test_keys_of_other_integer_widths_match_and_null_matches_null():
-    assert matching(ROWS, ["a"], pa.table({"k": pa.array([2, 3], pa.int64())})).to_pylist() == [False, True, False, True]
-    assert matching(ROWS, ["a"], pa.table({"k": pa.array([None, 1], pa.int64())})).to_pylist() == [True, False, True, False]
+    assert matching(ROWS, ["a"], pa.table({"k": pa.array([2, 3], pa.int64())})).to_pylist() == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert matching(ROWS, ["a"], pa.table({"k": pa.array([None, 1], pa.int64())})).to_pylist() == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_keys_of_several_columns():

@@ -64,4 +64,11 @@ def test_others_keep_all_their_rows(base, step, where, taken):
 
 
 def test_conditions_on_the_other_columns_are_no_hindrance():
-    assert least("src, w", "e.dst, r.d + 1", taken="SELECT node, min(d) AS d FROM r WHERE node <> 5 GROUP BY node HAVING min(d) > 1") == "c1"
+    assert (
+        least(
+            "src, w",
+            "e.dst, r.d + 1",
+            taken="SELECT node, min(d) AS d FROM r WHERE node <> 5 GROUP BY node HAVING min(d) > 1",
+        )
+        == "c1"
+    )

@@ -39,7 +39,15 @@ def built(tmp_path, monkeypatch):
     [
         CLUSTER,
         replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, accumulator_rows=0, literal_keys=0, stored_first_rows=0),
-        replace(EMBEDDED, judged_rows=-1, small_statement_rows=-1, small_build_rows=-1, threads=1, kept_apart=0, history_share=0.0),
+        replace(
+            EMBEDDED,
+            judged_rows=-1,
+            small_statement_rows=-1,
+            small_build_rows=-1,
+            threads=1,
+            kept_apart=0,
+            history_share=0.0,
+        ),
     ],
 )
 def test_other_ways_to_the_same_rows(built, limits):
@@ -50,7 +58,11 @@ def test_other_ways_to_the_same_rows(built, limits):
 
 @pytest.mark.parametrize(
     ("limits", "code"),
-    [(replace(EMBEDDED, delta_rows=1), "large_delta"), (replace(EMBEDDED, result_rows=0), "large_delta"), (replace(EMBEDDED, small_input=1), "cost")],
+    [
+        (replace(EMBEDDED, delta_rows=1), "large_delta"),
+        (replace(EMBEDDED, result_rows=0), "large_delta"),
+        (replace(EMBEDDED, small_input=1), "cost"),
+    ],
 )
 def test_too_much_is_refreshed_in_full(built, limits, code):
     pipe = built(limits)

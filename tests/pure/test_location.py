@@ -164,7 +164,12 @@ def test_of_processes_that_take_a_lock_one_succeeds(s3):
         "try:\n    with exclusive(Location.of(sys.argv[1]), 'p'):\n        print('held', flush=True)\n        sys.stdin.read()\n"
         "except ConcurrentRefreshError:\n    print('refused', flush=True)\n"
     )
-    takers = [subprocess.Popen([sys.executable, "-c", taker, f"{s3}/lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    takers = [
+        subprocess.Popen(
+            [sys.executable, "-c", taker, f"{s3}/lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
     said = [t.stdout.readline().strip() for t in takers]
     for t in takers:
         t.communicate()
@@ -182,7 +187,9 @@ def nothing_written(tmp_path, monkeypatch):
 
 
 def test_a_bucket_that_is_not_there(s3, nothing_written):
-    with pytest.raises(StorageError, match=r"There is no bucket 'no-such-bucket' for s3://no-such-bucket/lake. Create it"):
+    with pytest.raises(
+        StorageError, match=r"There is no bucket 'no-such-bucket' for s3://no-such-bucket/lake. Create it"
+    ):
         ivm.Pipeline("p", root="s3://no-such-bucket/lake")
     pipe = ivm.Pipeline("p", root=f"{s3}/lake", lane="native")
     with pytest.raises(SourceError, match=r"Source 't': There is no bucket 'no-such-bucket'"):
@@ -203,7 +210,9 @@ def test_credentials_that_are_refused(s3, s3_server, nothing_written):
 
     refuse(s3_server["AWS_ENDPOINT_URL"], 0)
     try:
-        with pytest.raises(StorageError, match=r"The store refuses the credentials for s3://.*/lake.*AWS_SECRET_ACCESS_KEY") as found:
+        with pytest.raises(
+            StorageError, match=r"The store refuses the credentials for s3://.*/lake.*AWS_SECRET_ACCESS_KEY"
+        ) as found:
             ivm.Pipeline("p", root=f"{s3}/lake")
     finally:
         refuse(s3_server["AWS_ENDPOINT_URL"], float("inf"))

@@ -21,14 +21,26 @@ ROWS = pa.table(
 @pytest.mark.parametrize("literals", [0, 100])
 @pytest.mark.parametrize(
     ("column", "wanted"),
-    [("n", [-(2**63), 2**63 - 1]), ("n", [0, 7]), ("n", [0, None]), ("s", ["it's", 'a"b']), ("s", ["x\\y", "", "z"]), ("i", [1, -3, 2**40]), ("i", [])],
+    [
+        ("n", [-(2**63), 2**63 - 1]),
+        ("n", [0, 7]),
+        ("n", [0, None]),
+        ("s", ["it's", 'a"b']),
+        ("s", ["x\\y", "", "z"]),
+        ("i", [1, -3, 2**40]),
+        ("i", []),
+    ],
 )
 def test_the_rows_with_these_keys(tmp_path, literals, column, wanted):
     write_deltalake(str(tmp_path / "t"), ROWS)
     type_ = pa.string() if column == "s" else pa.int64()
     keys = pa.table({"k0": pa.array(wanted, type_)})
     found = native.read_matching(
-        native.table(str(tmp_path / "t")), ["n", "s", "i"], [((column,), keys, False)], Location.of(str(tmp_path / "keys")), literals=literals
+        native.table(str(tmp_path / "t")),
+        ["n", "s", "i"],
+        [((column,), keys, False)],
+        Location.of(str(tmp_path / "keys")),
+        literals=literals,
     )
     expected = [r for r in ROWS.to_pylist() if r[column] in wanted]
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected))

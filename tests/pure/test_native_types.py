@@ -21,7 +21,9 @@ FIRST, LAST = -62135596800000000, 253402300799999999  # years 1 and 9999, in mic
 VALUES = {
     "double": pa.array([0.0, -0.0, float("nan"), None, float("inf")], pa.float64()),
     "float": pa.array([0.0, -0.0, float("nan"), None, 1.5], pa.float32()),
-    "struct": pa.array([{"x": 0.0}, {"x": -0.0}, {"x": float("nan")}, {"x": None}, None], pa.struct([("x", pa.float64())])),
+    "struct": pa.array(
+        [{"x": 0.0}, {"x": -0.0}, {"x": float("nan")}, {"x": None}, None], pa.struct([("x", pa.float64())])
+    ),
     "array": pa.array([[0.0], [-0.0], [], [None], None], pa.list_(pa.float64())),
     "map": pa.array([[("a", -0.0)], [("a", 0.0)], [("a", None)], [], None], pa.map_(pa.string(), pa.float64())),
     "decimal": pa.array([NINES, Decimal("-" + "9" * 38), Decimal(0), Decimal(1), None], pa.decimal128(38, 0)),
@@ -39,7 +41,9 @@ def test_a_merge_takes_exactly_its_rows(tmp_path, kind):
     rows = pa.table({"v": VALUES[kind]})
     write_deltalake(str(tmp_path / "t"), pa.concat_tables([rows, rows]))
     left = native.copies_left(native.table(str(tmp_path / "t")), weighted(rows, -2, -1, -2, -1, -3), ["v"], "n")
-    assert dict(zip(hashable(left["v"]), left["n"].to_pylist(), strict=True)) == dict(zip(hashable(rows["v"]), [0, 1, 0, 1, -1], strict=True))
+    assert dict(zip(hashable(left["v"]), left["n"].to_pylist(), strict=True)) == dict(
+        zip(hashable(rows["v"]), [0, 1, 0, 1, -1], strict=True)
+    )
     for i in range(5):
         native.merge(str(tmp_path / "t"), weighted(rows.slice(i, 1), -1), [], "test", i)
         found = sorted(map(repr, hashable(native.read(native.table(str(tmp_path / "t")))["v"])))
@@ -52,18 +56,25 @@ def test_weights_are_summed_by_exact_values(kind):
     rows = pa.table({"v": VALUES[kind]})
     doubled = pa.concat_tables([weighted(rows, 1, 1, 1, 1, 1), weighted(rows, 1, -1, 1, -1, 1)])
     summed = native.sum_weights(doubled, ["v"])
-    assert dict(zip(map(repr, hashable(summed["v"])), summed[WEIGHT].to_pylist(), strict=True)) == {repr(v): 2 for v in hashable(rows["v"])[::2]}
+    assert dict(zip(map(repr, hashable(summed["v"])), summed[WEIGHT].to_pylist(), strict=True)) == {
+        repr(v): 2 for v in hashable(rows["v"])[::2]
+    }
 
 
 def test_keys_are_found_in_any_year_and_beside_nulls():
-    rows = pa.table({"t": pa.array([FIRST, LAST * 10, None], pa.timestamp("us")), "k": pa.array([1, None, None], pa.int8())})
+    rows = pa.table(
+        {"t": pa.array([FIRST, LAST * 10, None], pa.timestamp("us")), "k": pa.array([1, None, None], pa.int8())}
+    )
     keys = pa.table({"k0": rows["t"], "k1": pa.array([1, None, 2], pa.int64())})
     assert matching(rows, ["t", "k"], keys).to_pylist() == [True, True, False]
 
 
 def test_filters_compare_decimals_of_every_scale():
     rows = pa.table(
-        {"d": pa.array([NINES, Decimal(1), None], pa.decimal128(38, 0)), "e": pa.array([Decimal("0." + "9" * 38), Decimal(0), None], pa.decimal128(38, 38))}
+        {
+            "d": pa.array([NINES, Decimal(1), None], pa.decimal128(38, 0)),
+            "e": pa.array([Decimal("0." + "9" * 38), Decimal(0), None], pa.decimal128(38, 38)),
+        }
     )
     assert filtered(rows, [Filter("d", "<=", ("1.5",))]).num_rows == 1
     assert filtered(rows, [Filter("e", "<", ("123456789012345678",))]).num_rows == 2
@@ -73,13 +84,21 @@ def test_filters_compare_decimals_of_every_scale():
 def test_timestamps_that_spark_wrote_keep_their_year(tmp_path):
     times = pa.table({"t": pa.array([FIRST, LAST, None], pa.timestamp("us", "UTC"))})
     pq.write_table(times, tmp_path / "part-0.parquet", use_deprecated_int96_timestamps=True)
-    assert native.parquet(Location.of(str(tmp_path))).to_table()["t"].cast(pa.int64()).to_pylist() == [FIRST, LAST, None]
+    assert native.parquet(Location.of(str(tmp_path))).to_table()["t"].cast(pa.int64()).to_pylist() == [
+        FIRST,
+        LAST,
+        None,
+    ]
 
 
 def test_nothing_of_ours_promises_not_null():
     inner = pa.field("x", pa.int32(), nullable=False)
     schema = pa.schema(
-        [pa.field("k", pa.int64(), nullable=False), pa.field("s", pa.struct([inner]), nullable=False), pa.field("l", pa.list_(inner), nullable=False)]
+        [
+            pa.field("k", pa.int64(), nullable=False),
+            pa.field("s", pa.struct([inner]), nullable=False),
+            pa.field("l", pa.list_(inner), nullable=False),
+        ]
     )
     loose = native.plain(schema.empty_table()).schema
     assert all(f.nullable for f in loose)
@@ -95,7 +114,9 @@ def test_nothing_of_ours_promises_not_null():
 
 
 def field(type_: object, **metadata: object) -> str:
-    return json.dumps({"type": "struct", "fields": [{"name": "c", "type": type_, "nullable": True, "metadata": metadata}]})
+    return json.dumps(
+        {"type": "struct", "fields": [{"name": "c", "type": type_, "nullable": True, "metadata": metadata}]}
+    )
 
 
 def test_what_the_native_lane_leaves_to_spark():

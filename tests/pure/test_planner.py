@@ -48,12 +48,32 @@ JOIN = "SELECT c.nation, o.ok FROM customer c JOIN orders o ON o.ck = c.ck"
         (JOIN, {"orders": 1_000_000}, 0, 150_000),
         ("SELECT ck, count(*) AS n FROM orders GROUP BY ck", {"orders": 1_000}, 100_000, 0),
         # Each customer that an order changes is looked at with all its orders, before and after.
-        ("SELECT c.ck, o.ok FROM customer c LEFT JOIN orders o ON o.ck = c.ck", {"orders": 1_000}, 0, 2 * (1_000 + 10_000)),
-        ("SELECT c.ck, o.ok FROM customer c LEFT JOIN orders o ON o.ck = c.ck", {"orders": 500_000}, 0, 2 * (150_000 + 1_500_000)),
-        ("SELECT o.ok FROM orders o WHERE NOT EXISTS (SELECT 1 FROM customer c WHERE c.ck = o.ck)", {"customer": 10}, 0, 2 * (100 + 100)),
+        (
+            "SELECT c.ck, o.ok FROM customer c LEFT JOIN orders o ON o.ck = c.ck",
+            {"orders": 1_000},
+            0,
+            2 * (1_000 + 10_000),
+        ),
+        (
+            "SELECT c.ck, o.ok FROM customer c LEFT JOIN orders o ON o.ck = c.ck",
+            {"orders": 500_000},
+            0,
+            2 * (150_000 + 1_500_000),
+        ),
+        (
+            "SELECT o.ok FROM orders o WHERE NOT EXISTS (SELECT 1 FROM customer c WHERE c.ck = o.ck)",
+            {"customer": 10},
+            0,
+            2 * (100 + 100),
+        ),
         ("SELECT ck, max(ok) AS m FROM orders GROUP BY ck", {"orders": 1_000}, 100_000, 15_000),
         ("SELECT ck, max(ok) AS m FROM orders GROUP BY ck", {"orders": 1_000_000}, 100_000, 1_500_000),
-        ("SELECT ok, row_number() OVER (PARTITION BY ck ORDER BY ok) AS n FROM orders", {"orders": 1_000}, 1_500_000, 8_000),
+        (
+            "SELECT ok, row_number() OVER (PARTITION BY ck ORDER BY ok) AS n FROM orders",
+            {"orders": 1_000},
+            1_500_000,
+            8_000,
+        ),
     ],
 )
 def test_changed_rows_meet_others_evenly(sql, deltas, stored, met):
@@ -65,5 +85,10 @@ def test_changed_rows_meet_others_evenly(sql, deltas, stored, met):
 def test_one_row_of_few_may_meet_most_of_many():
     (unit,) = program(JOIN).units
     rows = {"customer": 25, "orders": 1_500_000}
-    assert choose(rows, {"customer": 1}, False, met=met_rows(unit, rows, {"customer": 1}, 0, False)).strategy == "incremental"
-    assert choose(rows, {"customer": 25}, False, met=met_rows(unit, rows, {"customer": 25}, 0, False)).strategy == "full"
+    assert (
+        choose(rows, {"customer": 1}, False, met=met_rows(unit, rows, {"customer": 1}, 0, False)).strategy
+        == "incremental"
+    )
+    assert (
+        choose(rows, {"customer": 25}, False, met=met_rows(unit, rows, {"customer": 25}, 0, False)).strategy == "full"
+    )

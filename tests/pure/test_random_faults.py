@@ -40,7 +40,13 @@ def counts():
 value = st.one_of(st.none(), st.integers(0, 3))
 rows = st.lists(st.tuples(value, value), min_size=1, max_size=5)
 #: Few actions have 25 writes, so that the early ones are the likely ones.
-faults = st.builds(Fault, st.sampled_from(Effect), st.sampled_from(Moment), st.one_of(st.integers(1, 8), st.integers(1, 25)), st.sampled_from(Trouble))
+faults = st.builds(
+    Fault,
+    st.sampled_from(Effect),
+    st.sampled_from(Moment),
+    st.one_of(st.integers(1, 8), st.integers(1, 25)),
+    st.sampled_from(Trouble),
+)
 #: (what is done, with which fault, what changes before it: a table and rows to insert, or a value of its first column to delete;
 #: what somebody else does to which table before it)
 steps = st.tuples(
@@ -53,15 +59,33 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=CASES, derandomize="IVM_FAULT_CASES" not in os.environ, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
-@given(sql=views(depth=2), first=st.lists(rows, min_size=3, max_size=3), batches=st.lists(st.lists(steps, min_size=1, max_size=3), min_size=1, max_size=3))
+@settings(
+    max_examples=CASES,
+    derandomize="IVM_FAULT_CASES" not in os.environ,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    sql=views(depth=2),
+    first=st.lists(rows, min_size=3, max_size=3),
+    batches=st.lists(st.lists(steps, min_size=1, max_size=3), min_size=1, max_size=3),
+)
 def test_any_view_survives_any_faults(sql, first, batches):
     folder = Path(tempfile.mkdtemp(prefix="ivm_faults_"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-        lake = Scene(DuckSession(), folder, {"v": sql, "over": "SELECT x, count(*) AS n FROM v GROUP BY x"}, tuple(t for t, *_ in TABLES), writes=WRITES)
+        lake = Scene(
+            DuckSession(),
+            folder,
+            {"v": sql, "over": "SELECT x, count(*) AS n FROM v GROUP BY x"},
+            tuple(t for t, *_ in TABLES),
+            writes=WRITES,
+        )
         for table, some in zip(TABLES, first, strict=True):
-            write_deltalake(_path(lake, table), _rows(table, some), configuration={"delta.enableChangeDataFeed": "true"})
+            write_deltalake(
+                _path(lake, table), _rows(table, some), configuration={"delta.enableChangeDataFeed": "true"}
+            )
         told = []
         for batch in batches:
             for action, fault, table, changed, maintenance, maintained in batch:
@@ -83,7 +107,13 @@ def test_any_view_survives_any_faults(sql, first, batches):
 
 def _act(lake: Scene, action: str):
     pipe = lake.pipeline(lake.folder)
-    return pipe.compact(keep_epochs=1) if action == "compact" else pipe.backfill("v") if action == "backfill" else pipe.refresh()
+    return (
+        pipe.compact(keep_epochs=1)
+        if action == "compact"
+        else pipe.backfill("v")
+        if action == "backfill"
+        else pipe.refresh()
+    )
 
 
 def _maintained(table: Path, how: str) -> bool:

@@ -59,7 +59,9 @@ def test_readers_of_another_table_wait_for_nothing(path):
     snapshot = look(path)
 
     def manifest(table_id: str) -> Manifest:
-        state = UnitState("d", True, 1, 1, 0, 1, 0, 0, "", (), {"t": Cursor(0, table_id), "other": Cursor(None, epoch=1)})
+        state = UnitState(
+            "d", True, 1, 1, 0, 1, 0, 0, "", (), {"t": Cursor(0, table_id), "other": Cursor(None, epoch=1)}
+        )
         return Manifest(1, {}, {"a": state})
 
     later = after(days=6)

@@ -34,7 +34,10 @@ def made(s3):
 
 def few(made):
     """Sums, a join over an arrangement, and a view over a view: each request takes moto some hundredths of a second."""
-    made.views = {**{name: VIEWS[name] for name in ("totals", "named")}, "rich": "SELECT cust, s FROM totals WHERE s > 3"}
+    made.views = {
+        **{name: VIEWS[name] for name in ("totals", "named")},
+        "rich": "SELECT cust, s FROM totals WHERE s > 3",
+    }
     return made
 
 
@@ -102,7 +105,10 @@ def test_one_holder_at_a_time(lock):
     with locks.exclusive(lock, "pipeline 'p'") as fence:
         fence()
         with (
-            pytest.raises(ConcurrentRefreshError, match=r"Another refresh of pipeline 'p' is running \(process \d+ on .*taken over 60 seconds"),
+            pytest.raises(
+                ConcurrentRefreshError,
+                match=r"Another refresh of pipeline 'p' is running \(process \d+ on .*taken over 60 seconds",
+            ),
             locks.exclusive(lock, "pipeline 'p'"),
         ):
             pass
@@ -112,7 +118,20 @@ def test_one_holder_at_a_time(lock):
 
 
 def held_by(lock: Location, **other: object) -> None:
-    lock.write(json.dumps({"token": "t", "host": "elsewhere", "machine": "m", "pid": 7, "started": "1", "since": "then", "beat": 0, **other}).encode())
+    lock.write(
+        json.dumps(
+            {
+                "token": "t",
+                "host": "elsewhere",
+                "machine": "m",
+                "pid": 7,
+                "started": "1",
+                "since": "then",
+                "beat": 0,
+                **other,
+            }
+        ).encode()
+    )
 
 
 def test_who_gave_no_sign_of_life_is_followed_by_another(lock, monkeypatch):

@@ -24,7 +24,11 @@ def test_what_matters_is_told_from_what_does_not():
         "spark.sql.legacy.sizeOfNull": "false",
         "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
     }
-    assert settings(spark) == {TIME_ZONE: "UTC", "spark.sql.ansi.enabled": "false", "spark.sql.legacy.timeParserPolicy": "LEGACY"}
+    assert settings(spark) == {
+        TIME_ZONE: "UTC",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    }
 
 
 @pytest.mark.slow

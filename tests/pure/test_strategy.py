@@ -6,7 +6,18 @@ import pytest
 
 from ivm.execute.handlers import HANDLERS
 from ivm.plan.nodes import Relation
-from ivm.planner.strategy import Accumulated, Fixpoint, FromStored, Full, Incremental, Known, Linear, Regroup, Unchanged, decide
+from ivm.planner.strategy import (
+    Accumulated,
+    Fixpoint,
+    FromStored,
+    Full,
+    Incremental,
+    Known,
+    Linear,
+    Regroup,
+    Unchanged,
+    decide,
+)
 from ivm.rewrite.slices import Facts
 from tests.pure.test_compile import BIG, RELATIONS, program
 
@@ -14,7 +25,9 @@ RECURSION = "WITH RECURSIVE r(ok, n) AS (SELECT ok, 0 FROM orders UNION{} SELECT
 
 
 def known(unit, rows=None, changed=10, **more):
-    facts = {n: Facts(r, rows) for n, r in RELATIONS.items()} | {unit.name: Facts(Relation(unit.name, "unit", unit.columns), rows)}
+    facts = {n: Facts(r, rows) for n, r in RELATIONS.items()} | {
+        unit.name: Facts(Relation(unit.name, "unit", unit.columns), rows)
+    }
     return Known(facts, dict.fromkeys(unit.reads, changed) if changed else {}, **more)
 
 
@@ -50,7 +63,9 @@ def test_what_is_known_decides():
     assert isinstance(lacking, Regroup)
     assert lacking.requests.whole == {"orders", "v"}
     (grouped,) = program("SELECT ck, max(ok) AS m FROM orders GROUP BY ck").units
-    assert decide(grouped, known(grouped, BIG, changed=BIG, stored=1)) == Full("cost", f"{BIG:,} of {BIG:,} input rows changed, so a full refresh is cheaper")
+    assert decide(grouped, known(grouped, BIG, changed=BIG, stored=1)) == Full(
+        "cost", f"{BIG:,} of {BIG:,} input rows changed, so a full refresh is cheaper"
+    )
     assert isinstance(decide(grouped, known(grouped, BIG, changed=BIG, stored=1, strict=True)), Regroup)
     (product,) = program("SELECT o.ok, l.n FROM orders o JOIN lines l ON l.n < o.ok").units
     assert decide(product, known(product, BIG)).code == "cost"

@@ -28,9 +28,13 @@ NAMES = WORDS.filter(lambda w: w != "" and not w.isspace())
 @settings(deadline=None)
 @given(value=WORDS, column=NAMES, alias=NAMES)
 def test_only_tables_are_replaced(value, column, alias):
-    subquery = f"(SELECT max({ident(alias)}.ok) FROM orders AS {ident(alias)} WHERE {ident(alias)}.day <> {literal(value)})"
+    subquery = (
+        f"(SELECT max({ident(alias)}.ok) FROM orders AS {ident(alias)} WHERE {ident(alias)}.day <> {literal(value)})"
+    )
     tree = sqlglot.parse_one(f"SELECT {literal(value)} AS {ident(column)}, {subquery} AS m", read=IvmSpark)
-    block = Block([leaf_item("o", "orders")], [], [(column, tree.selects[0].unalias()), ("m", tree.selects[1].unalias())])
+    block = Block(
+        [leaf_item("o", "orders")], [], [(column, tree.selects[0].unalias()), ("m", tree.selects[1].unalias())]
+    )
     branch = to_branch(block, {"orders": ORDERS})
     assert [o.expr.text.leaves for o in branch.outputs] == [(), (alias,)]
     read = sqlglot.parse_one(branch_sql(branch, lambda leaf: f"`read {leaf.scope}`"), read=IvmSpark)
@@ -49,7 +53,9 @@ def test_the_literals_of_a_program_are_the_views(value):
     (unit,) = program.units
     read = sqlglot.parse_one(unit_sql(unit, lambda leaf: f"`all of {leaf.relation}`"), read=IvmSpark)
     assert [t.name for t in read.find_all(exp.Table)] == ["all of orders", "all of lines"]
-    assert [s.this for s in read.find_all(exp.Literal) if s.is_string and s.this != ""] == ([value, value] if value else [])
+    assert [s.this for s in read.find_all(exp.Literal) if s.is_string and s.this != ""] == (
+        [value, value] if value else []
+    )
 
 
 @settings(deadline=None)

@@ -77,7 +77,11 @@ def test_advanced_times_look_the_same_beyond_the_frontier(front, time, reader):
     assert less_equal(time, at)
 
 
-@given(st.lists(st.tuples(st.sampled_from([("a",), ("b",)]), pairs, st.sampled_from([1, -1, 2])), max_size=8), st.lists(pairs, min_size=1, max_size=2), pairs)
+@given(
+    st.lists(st.tuples(st.sampled_from([("a",), ("b",)]), pairs, st.sampled_from([1, -1, 2])), max_size=8),
+    st.lists(pairs, min_size=1, max_size=2),
+    pairs,
+)
 def test_compaction_changes_no_reader_beyond_it(updates, front, reader):
     frontier = Frontier.of(*front)
     after = compacted(updates, frontier)
@@ -141,7 +145,9 @@ LOGICS = {
 @settings(max_examples=200, deadline=None)
 @given(st.data(), st.sampled_from(sorted(LOGICS)), st.sampled_from([pairs, triples, st.integers(0, 6)]))
 def test_reduced_accumulates_to_the_function_of_its_input_at_every_time(data, name, order):
-    batches = data.draw(st.lists(st.lists(st.tuples(st.sampled_from("abcd"), order, st.just(1)), max_size=4), max_size=4))
+    batches = data.draw(
+        st.lists(st.lists(st.tuples(st.sampled_from("abcd"), order, st.just(1)), max_size=4), max_size=4)
+    )
     known, emitted = [], []
     for batch in batches:
         # A later batch may delete at or after what an earlier one inserted.

@@ -34,7 +34,11 @@ weights = st.integers(-3, 3)
 rows = st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 4)), weights, max_size=8)
 #: Z-sets with a row possibly listed several times.
 zsets = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), weights), max_size=10).map(
-    lambda r: ZSet({"k": [x[0] for x in r], "v": [x[1] for x in r]}, np.array([x[2] for x in r], dtype="int64")) if r else ZSet.of(["k", "v"], {})
+    lambda r: (
+        ZSet({"k": [x[0] for x in r], "v": [x[1] for x in r]}, np.array([x[2] for x in r], dtype="int64"))
+        if r
+        else ZSet.of(["k", "v"], {})
+    )
 )
 positive = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=10).map(
     lambda r: ZSet({"k": [x[0] for x in r], "v": [x[1] for x in r]}) if r else ZSet.of(["k", "v"], {})
@@ -42,7 +46,9 @@ positive = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=10
 LINEAR = {
     "map": lambda z: z.map(lambda c: {"v": c["v"], "s": c["k"] + c["v"]}),
     "filter": lambda z: z.filter(lambda c: c["k"] > 1),
-    "flat_map": lambda z: z.flat_map(lambda c: (np.repeat(np.arange(len(c["k"])), 2), {"v": np.repeat(c["v"], 2), "i": np.tile([0, 1], len(c["k"]))})),
+    "flat_map": lambda z: z.flat_map(
+        lambda c: (np.repeat(np.arange(len(c["k"])), 2), {"v": np.repeat(c["v"], 2), "i": np.tile([0, 1], len(c["k"]))})
+    ),
     "negated": lambda z: -z,
 }
 GENERAL = {
@@ -50,7 +56,9 @@ GENERAL = {
     "distinct": lambda z: z.distinct(),
     "threshold": lambda z: z.threshold(lambda w: np.where(w > 1, w, 0)),
     "count": lambda z: z.count(),
-    "max": lambda z: z.reduce(["k"], lambda _, c: {max(r for r, n in c.items() if n > 0): 1} if any(n > 0 for n in c.values()) else {}, ["v"]),
+    "max": lambda z: z.reduce(
+        ["k"], lambda _, c: {max(r for r, n in c.items() if n > 0): 1} if any(n > 0 for n in c.values()) else {}, ["v"]
+    ),
     "top": lambda z: z.top_k(["k"], ["v"], 2),
 }
 
@@ -145,7 +153,10 @@ def test_top_k_keeps_multiplicities(a):
 def test_cogroup_sees_both_sides(a, b):
     both = a.cogroup(b, ["k"], lambda _, x, y: {(sum(x.values()), sum(y.values())): 1}, ["n", "m"])
     keys = {k for k, _ in [*counter(a), *counter(b)]}
-    total = {k: (sum(n for (j, _), n in counter(a).items() if j == k), sum(n for (j, _), n in counter(b).items() if j == k)) for k in keys}
+    total = {
+        k: (sum(n for (j, _), n in counter(a).items() if j == k), sum(n for (j, _), n in counter(b).items() if j == k))
+        for k in keys
+    }
     assert both.rows() == {(k, *t): 1 for k, t in total.items()}
 
 
@@ -245,7 +256,9 @@ def test_iterate_finds_the_transitive_closure(edges):
     z = ZSet.of(["a", "b"], dict.fromkeys(edges, 1))
 
     def longer(paths):
-        joined = paths.map(lambda c: {"a": c["a"], "m": c["b"]}).join(z.map(lambda c: {"m": c["a"], "b": c["b"]}), ["m"])
+        joined = paths.map(lambda c: {"a": c["a"], "m": c["b"]}).join(
+            z.map(lambda c: {"m": c["a"], "b": c["b"]}), ["m"]
+        )
         return joined.map(lambda c: {"a": c["a"], "b": c["b"]})
 
     expected = set(edges)

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 #: (table, its columns): all integers, with NULLs and duplicates.
 TABLES = (("r", "a", "b"), ("s", "b", "c"), ("t", "c", "d"))
 _JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
-_CONDITIONS = ("l.y = r.x", "l.x = r.x", "l.x = r.x AND l.y < r.y", "l.y <=> r.x", "l.y = r.y AND r.x > 1", "l.x = r.y AND l.y > 0", "l.x < r.y")
+_CONDITIONS = (
+    "l.y = r.x",
+    "l.x = r.x",
+    "l.x = r.x AND l.y < r.y",
+    "l.y <=> r.x",
+    "l.y = r.y AND r.x > 1",
+    "l.x = r.y AND l.y > 0",
+    "l.x < r.y",
+)
 _FILTERS = ("x > 1", "y IS NULL OR x < 3", "x = y", "x IN (0, 2)", "coalesce(x, 0) <> 1", "y BETWEEN 1 AND 3")
 _OUTPUTS = ("x, y", "y AS x, x AS y", "x + 1 AS x, y", "CASE WHEN x > y THEN x ELSE y END AS x, y", "x, 1 AS y")
 _CALLS = ("sum(y)", "count(y)", "count(*)", "max(y)", "min(y)", "count(DISTINCT y)", "sum(CASE WHEN y > 1 THEN y END)")

@@ -34,7 +34,9 @@ class Example:
 
     @property
     def name(self) -> str:
-        plain = self.function if self.function.isidentifier() else "op_" + "_".join(f"{ord(c):x}" for c in self.function)
+        plain = (
+            self.function if self.function.isidentifier() else "op_" + "_".join(f"{ord(c):x}" for c in self.function)
+        )
         return f"f_{plain}_{self.number}"
 
 
@@ -55,18 +57,44 @@ UNDOCUMENTED = [
     ("||", "SELECT 'Spark' || 'SQL', array(1, 2) || array(3)"),
     ("between", "SELECT 3 BETWEEN 1 AND 5, 'c' NOT BETWEEN 'a' AND 'b'"),
     ("case", "SELECT CASE WHEN 1 > 0 THEN 'a' ELSE 'b' END, CASE 1 WHEN 2 THEN 'x' WHEN 1 THEN 'y' END"),
-    *((t, f"SELECT {t}('1')") for t in ("bigint", "boolean", "decimal", "double", "float", "int", "smallint", "string", "tinyint", "binary")),
+    *(
+        (t, f"SELECT {t}('1')")
+        for t in ("bigint", "boolean", "decimal", "double", "float", "int", "smallint", "string", "tinyint", "binary")
+    ),
     *((t, f"SELECT {t}('2024-02-29 12:30:00')") for t in ("date", "timestamp")),
     ("time", "SELECT time('12:30:00')"),
     *(
         (f, f"SELECT {f}({unit}, 2, TIMESTAMP'2024-02-29 12:30:00')")
         for f in ("dateadd", "date_add", "timestampadd")
-        for unit in ("YEAR", "quarter", "MONTH", "WEEK", "DAY", "DAYOFYEAR", "HOUR", "minute", "SECOND", "MILLISECOND", "MICROSECOND")
+        for unit in (
+            "YEAR",
+            "quarter",
+            "MONTH",
+            "WEEK",
+            "DAY",
+            "DAYOFYEAR",
+            "HOUR",
+            "minute",
+            "SECOND",
+            "MILLISECOND",
+            "MICROSECOND",
+        )
     ),
     *(
         (f, f"SELECT {f}({unit}, DATE'2023-01-31', TIMESTAMP'2024-02-29 12:30:00')")
         for f in ("datediff", "date_diff", "timestampdiff", "timediff")
-        for unit in ("YEAR", "quarter", "MONTH", "WEEK", "DAY", "HOUR", "minute", "SECOND", "MILLISECOND", "MICROSECOND")
+        for unit in (
+            "YEAR",
+            "quarter",
+            "MONTH",
+            "WEEK",
+            "DAY",
+            "HOUR",
+            "minute",
+            "SECOND",
+            "MILLISECOND",
+            "MICROSECOND",
+        )
     ),
 ]
 
@@ -99,7 +127,9 @@ class Constants:
         if new:
             types = self.analyzer.schema("SELECT " + ", ".join(f"{text} AS c{i}" for i, text in enumerate(new)))
             start = len(self.columns)
-            self.columns |= {text: Column(f"c{start + i}", c.type) for i, (text, c) in enumerate(zip(new, types, strict=True))}
+            self.columns |= {
+                text: Column(f"c{start + i}", c.type) for i, (text, c) in enumerate(zip(new, types, strict=True))
+            }
 
     @property
     def relation(self) -> Relation:
@@ -121,7 +151,9 @@ def made(example: Example, constants: Constants) -> Made:
         tree = sqlglot.parse_one(example.sql, read=IvmSpark)
     except SqlglotError:
         tree = None
-    if not isinstance(tree, exp.Select) or any(e.find(exp.Star) for e in tree.expressions if not isinstance(e, exp.Func)):
+    if not isinstance(tree, exp.Select) or any(
+        e.find(exp.Star) for e in tree.expressions if not isinstance(e, exp.Func)
+    ):
         return Made(example, _storable(f"SELECT q.* FROM t CROSS JOIN ({example.sql}) AS q", constants))
     literals = [n for e in tree.expressions for n in e.find_all(exp.Literal) if _is_value(n)]
     constants.add(n.sql(dialect=IvmSpark) for n in literals)
@@ -134,11 +166,18 @@ def made(example: Example, constants: Constants) -> Made:
     select = _over(tree, constants, chosen)
     sql = _storable(select.sql(dialect=IvmSpark), constants)
     if tree.args.get("from_") or not _accepted(
-        f"SELECT 1 AS one FROM t ORDER BY {', '.join(e.unalias().sql(dialect=IvmSpark) for e in select.expressions)}", constants
+        f"SELECT 1 AS one FROM t ORDER BY {', '.join(e.unalias().sql(dialect=IvmSpark) for e in select.expressions)}",
+        constants,
     ):
         return Made(example, sql)
     types = constants.analyzer.schema(_typed(select.sql(dialect=IvmSpark), constants))
-    return Made(example, sql, tuple(_stored(e.unalias().sql(dialect=IvmSpark), c.type) for e, c in zip(select.expressions, types, strict=True)))
+    return Made(
+        example,
+        sql,
+        tuple(
+            _stored(e.unalias().sql(dialect=IvmSpark), c.type) for e, c in zip(select.expressions, types, strict=True)
+        ),
+    )
 
 
 def _is_value(literal: exp.Literal) -> bool:

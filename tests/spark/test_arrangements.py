@@ -59,7 +59,12 @@ def test_what_is_searched_equals_a_recompute(made, lake, searches):
             assert [c for c in made.compact(keep_epochs=0) if "arrangements" in c.table]
     assert set(searches) == {"a__by_k", "b__by_k", "b__by_s", "lists__by_k"}
     by_relation = {(s["relation"], *s["keys"]): s["views"] for s in made.status()["arrangements"]}
-    assert by_relation == {("a", "k"): ["joined", "lists"], ("b", "k"): ["joined"], ("b", "s"): ["by_two"], ("lists", "k"): ["over_views"]}
+    assert by_relation == {
+        ("a", "k"): ["joined", "lists"],
+        ("b", "k"): ["joined"],
+        ("b", "s"): ["by_two"],
+        ("lists", "k"): ["over_views"],
+    }
     assert "searched in the arrangement of a by k (asked for by joined, lists)" in str(made.explain("lists"))
 
 
@@ -107,9 +112,9 @@ def test_a_source_with_other_columns_is_arranged_anew(lake, spark, searches):
     pipe = lake.pipeline({"v": "SELECT /*+ ARRANGE(a, k) */ a.k, a.x, b.y FROM a JOIN b ON a.k = b.k"})
     for change in ("INSERT INTO {} VALUES (1, 1, 'x')", "REPLACE", "DELETE FROM {} WHERE k = 1"):
         if change == "REPLACE":
-            spark.sql(f"SELECT k, CAST(x AS bigint) AS x FROM {lake.ref('a')}").write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
-                lake.path("a")
-            )
+            spark.sql(f"SELECT k, CAST(x AS bigint) AS x FROM {lake.ref('a')}").write.format("delta").mode(
+                "overwrite"
+            ).option("overwriteSchema", "true").save(lake.path("a"))
             lake.tables["a"] = [("k", "int"), ("x", "bigint")]
         else:
             spark.sql(change.format(lake.ref("a")))

@@ -72,7 +72,9 @@ def assert_as_of(ledger, then, day, revision):
     assert {(r.account, r.balance, str(r.last)) for r in read("balance")} == expected, (day, revision)
     counts = Counter(account for _, account, *_ in there)
     assert {(r.account, r.balance, r.entries) for r in read("turnover")} == {(a, b, counts[a]) for a, b, _ in expected}
-    assert Counter((r.account, str(r.day), r.amount) for r in read("large")) == Counter((a, d, n) for d, a, _, n in there if abs(n) > 4)
+    assert Counter((r.account, str(r.day), r.amount) for r in read("large")) == Counter(
+        (a, d, n) for d, a, _, n in there if abs(n) > 4
+    )
     sums, running = defaultdict(int), set()
     for _, account, key, amount in there:
         sums[account] += amount
@@ -88,7 +90,9 @@ def booked(ledger, lake, spark, days, known):
         for i in range(6):
             key = 10 * revision + i
             entries[key] = (random_.choice(days), random_.choice("AB"), random_.randrange(-9, 10))
-            spark.sql(f"INSERT INTO {lake.ref('entries')} VALUES ({key}, DATE '{entries[key][0]}', '{entries[key][1]}', {entries[key][2]})")
+            spark.sql(
+                f"INSERT INTO {lake.ref('entries')} VALUES ({key}, DATE '{entries[key][0]}', '{entries[key][1]}', {entries[key][2]})"
+            )
         if revision:  # a correction of a past entry, and one withdrawn
             corrected = 10 * (revision - 1)
             entries[corrected] = (entries[corrected][0], entries[corrected][1], entries[corrected][2] + 5)
@@ -103,7 +107,9 @@ def values(pipe, view, column, day, revision):
 
 
 def test_a_correction_changes_only_its_day_and_later_ones(ledger, lake, spark):
-    spark.sql(f"INSERT INTO {lake.ref('entries')} VALUES (1, DATE '2026-03-01', 'A', 10), (2, DATE '2026-03-03', 'A', 5), (3, DATE '2026-03-05', 'A', 1)")
+    spark.sql(
+        f"INSERT INTO {lake.ref('entries')} VALUES (1, DATE '2026-03-01', 'A', 10), (2, DATE '2026-03-03', 'A', 5), (3, DATE '2026-03-05', 'A', 1)"
+    )
     before = ledger.refresh().epoch
     spark.sql(f"UPDATE {lake.ref('entries')} SET amount = 7 WHERE id = 2")
     after = ledger.refresh().epoch
@@ -114,7 +120,12 @@ def test_a_correction_changes_only_its_day_and_later_ones(ledger, lake, spark):
         (before, "2026-03-01", "2026-03-05"),
         (after, "2026-03-03", "2026-03-03"),
     ]
-    assert [(at(f"2026-03-0{d}", before), at(f"2026-03-0{d}", after)) for d in (1, 2, 3, 5)] == [([10], [10]), ([10], [10]), ([15], [17]), ([16], [18])]
+    assert [(at(f"2026-03-0{d}", before), at(f"2026-03-0{d}", after)) for d in (1, 2, 3, 5)] == [
+        ([10], [10]),
+        ([10], [10]),
+        ([15], [17]),
+        ([16], [18]),
+    ]
 
 
 def test_a_past_day_is_taken_in_as_a_new_revision(ledger, lake, spark):
@@ -125,11 +136,15 @@ def test_a_past_day_is_taken_in_as_a_new_revision(ledger, lake, spark):
     report = ledger.backfill("turnover", day="2026-03-02")
     assert report.epoch == before + 1
     assert report.views["turnover"].strategy == "incremental"
-    assert [ledger.read("turnover", as_of="2026-03-02", revision=r).first().balance for r in (before, report.epoch)] == [10, 17]
+    assert [
+        ledger.read("turnover", as_of="2026-03-02", revision=r).first().balance for r in (before, report.epoch)
+    ] == [10, 17]
     assert ledger.backfill("turnover", day="2026-03-02").epoch == report.epoch  # nothing new, nothing wrong
     name = "turnover__by_day"
     trace = ledger.context.layout.accumulator_trace(name, ledger.context.log.manifest().units[name].generation)
-    spark.sql(f"UPDATE delta.`{trace}` SET __ivm_count = __ivm_count + 1 WHERE __ivm_day = DATE '2026-03-02'")  # damaged by someone
+    spark.sql(
+        f"UPDATE delta.`{trace}` SET __ivm_count = __ivm_count + 1 WHERE __ivm_day = DATE '2026-03-02'"
+    )  # damaged by someone
     repaired = ledger.backfill("turnover", day="2026-03-02")
     assert repaired.views["turnover"].strategy == "full"
     assert ledger.read("turnover", as_of="2026-03-02").first().entries == 2
@@ -194,7 +209,11 @@ def test_the_example_pipeline(lake, spark, tmp_path, monkeypatch):
     third = pipe.refresh().epoch
     spark.sql(f"INSERT INTO {entries} VALUES (3, 'A', DATE '2026-03-30', -20)")
     tenth = pipe.refresh().epoch
-    found = {(d, r): pipe.read("balances", as_of=f"2026-03-{d}", revision=r).first().balance for d in (30, 31) for r in (third, tenth)}
+    found = {
+        (d, r): pipe.read("balances", as_of=f"2026-03-{d}", revision=r).first().balance
+        for d in (30, 31)
+        for r in (third, tenth)
+    }
     assert found == {(30, third): 90, (31, third): 100, (30, tenth): 70, (31, tenth): 80}
     running = {str(r.booked_on): r.balance for r in pipe.read("running_balances").collect()}
     assert running == {"2026-03-30": 70, "2026-03-31": 80}

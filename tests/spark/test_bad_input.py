@@ -47,7 +47,10 @@ def test_sql_that_can_not_be_a_view(pipe, sql, message):
 
 def test_source_without_feed_says_how_to_switch_it_on(pipe, spark, tmp_path):
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/plain` (k int) USING delta")
-    with pytest.raises(SourceError, match=r"no change data feed.*ALTER TABLE delta.`.*plain` SET TBLPROPERTIES \('delta.enableChangeDataFeed' = 'true'\)"):
+    with pytest.raises(
+        SourceError,
+        match=r"no change data feed.*ALTER TABLE delta.`.*plain` SET TBLPROPERTIES \('delta.enableChangeDataFeed' = 'true'\)",
+    ):
         pipe.source("plain", f"{tmp_path}/plain")
 
 
@@ -95,7 +98,9 @@ def test_names_are_identifiers(pipe, name):
 def test_paths_and_columns_are_quoted(spark, tmp_path):
     path = f"{tmp_path}/it's a `odd` path"
     quoted = path.replace("`", "``")
-    spark.sql(f"CREATE TABLE delta.`{quoted}` (`select` int, `a.b` int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    spark.sql(
+        f"CREATE TABLE delta.`{quoted}` (`select` int, `a.b` int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
     spark.sql(f"INSERT INTO delta.`{quoted}` VALUES (1, 2), (1, 3)")
     pipe = ivm.Pipeline("odd", spark, tmp_path / "root")
     pipe.source("t", path)
@@ -141,7 +146,9 @@ def test_unknown_check_and_unknown_view(pipe):
 
 
 def test_catalog_identifiers_are_sources_too(lake, spark):
-    spark.sql("CREATE TABLE default.ivm_catalog_t (k bigint, v int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    spark.sql(
+        "CREATE TABLE default.ivm_catalog_t (k bigint, v int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
     try:
         spark.sql("INSERT INTO default.ivm_catalog_t VALUES (1, 1)")
         pipe = ivm.Pipeline("catalog", spark, lake.folder / "root")
@@ -192,9 +199,17 @@ def test_conditions_mean_to_spark_what_was_written(spark):
     texts = ("a", "it's", "/x", "A1", "\\\\d", "ba", "xax", "1.5", "z_a")
     rows = ", ".join(
         f"({k}, {v}, '{s}', {d})".replace("it's", "it\\'s")
-        for k, v, s, d in zip(range(9), (1, 2, 3, -3, 4, 5, 2, 0, 7), texts, ["DATE '2026-03-01'", "NULL", "DATE '2026-01-01'"] * 3, strict=True)
+        for k, v, s, d in zip(
+            range(9),
+            (1, 2, 3, -3, 4, 5, 2, 0, 7),
+            texts,
+            ["DATE '2026-03-01'", "NULL", "DATE '2026-01-01'"] * 3,
+            strict=True,
+        )
     )
-    compared = ", ".join(f"count_if(NOT (({text}) <=> ({parse_condition(text)}))) AS c{i}" for i, text in enumerate(CONDITIONS))
+    compared = ", ".join(
+        f"count_if(NOT (({text}) <=> ({parse_condition(text)}))) AS c{i}" for i, text in enumerate(CONDITIONS)
+    )
     (found,) = spark.sql(f"SELECT {compared} FROM VALUES {rows}, (NULL, NULL, NULL, NULL) AS t(k, v, s, d)").collect()
     assert [text for text, n in zip(CONDITIONS, found, strict=True) if n] == []
 

@@ -20,7 +20,9 @@ def folder(lake):
     run("init", str(folder))
     text = (folder / "pipeline.yml").read_text().replace("./sources/orders", lake.path("orders"))
     (folder / "pipeline.yml").write_text(text)
-    (folder / "checks.yml").write_text("customer_totals:\n  state:\n    - expect_column_values_to_be_between: {column: orders, min_value: 1}\n")
+    (folder / "checks.yml").write_text(
+        "customer_totals:\n  state:\n    - expect_column_values_to_be_between: {column: orders, min_value: 1}\n"
+    )
     return folder
 
 
@@ -51,18 +53,36 @@ def test_every_verb(folder, lake, capsys):
     pages = sorted(p.name for p in html.glob("*.html"))
     assert "index.html" in pages
     assert any("state" in p for p in pages)
-    assert "Data documentation compiled by Great Expectations" in (html / next(p for p in pages if "state" in p)).read_text()
-    assert told(capsys, "backfill", "customer_totals", "--where", "customer = 'a'", *at)["views"]["customer_totals"]["rows_out"] == 0
+    assert (
+        "Data documentation compiled by Great Expectations"
+        in (html / next(p for p in pages if "state" in p)).read_text()
+    )
+    assert (
+        told(capsys, "backfill", "customer_totals", "--where", "customer = 'a'", *at)["views"]["customer_totals"][
+            "rows_out"
+        ]
+        == 0
+    )
     assert told(capsys, "compact", *at)
     assert told(capsys, "plan", *at)["tasks"] == {}
-    for verb in (("plan",), ("refresh",), ("explain", "customer_totals"), ("verify",), ("check",), ("compact",), ("status",)):
+    for verb in (
+        ("plan",),
+        ("refresh",),
+        ("explain", "customer_totals"),
+        ("verify",),
+        ("check",),
+        ("compact",),
+        ("status",),
+    ):
         assert run(*verb, *at) == 0
 
 
 def test_a_failing_check_fails_the_command_and_can_be_read(folder, lake, spark, capsys):
     at = ("-p", str(folder))
     run("refresh", *at)
-    (folder / "checks.yml").write_text("customer_totals:\n  delta:\n    - expect_column_values_to_be_between: {column: orders, max_value: 0}\n")
+    (folder / "checks.yml").write_text(
+        "customer_totals:\n  delta:\n    - expect_column_values_to_be_between: {column: orders, max_value: 0}\n"
+    )
     spark.sql(f"INSERT INTO {lake.ref('orders')} VALUES (1000, 'zz', 1)")
     assert run("refresh", *at) == 1
     assert run("check", *at) == 1

@@ -32,7 +32,10 @@ def test_every_view_has_its_strategy_and_equals_its_recompute(lake):
     for batch in range(BATCHES):
         changed = [f"{lake.change(n)} {n}" for n in ("a", "b", "c", "a", "b")]
         assert lake.differences(pipe) == {}, f"batch {batch}: {changed}"
-    found = {n: "incremental" if c.incremental else f"full, {c.program.refusals[0].code}" for n, c in pipe.context.compiled.items()}
+    found = {
+        n: "incremental" if c.incremental else f"full, {c.program.refusals[0].code}"
+        for n, c in pipe.context.compiled.items()
+    }
     assert found == {e.name: e.expected for e in ENTRIES if e.name in found}
 
 

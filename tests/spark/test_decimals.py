@@ -39,13 +39,19 @@ def largest(precision, scale):
 
 def few(precision, scale):
     """A value of which sums of some rows stay in range, with digits at both ends."""
-    whole = "1" + "0" * max(precision - scale - 7, 0) if precision - scale > 1 else "0"  # an average has up to four digits less before the point
+    whole = (
+        "1" + "0" * max(precision - scale - 7, 0) if precision - scale > 1 else "0"
+    )  # an average has up to four digits less before the point
     return f"{whole}.{'0' * (scale - 1)}7" if scale else whole
 
 
 def test_sums_and_averages_of_all_widths(lake):
     columns = [f"d_{p}_{s}" for p, s in TYPES]
-    lake.table("t", f"g int, n int, {', '.join(f'{c} decimal({p},{s})' for c, (p, s) in zip(columns, TYPES, strict=True))}", rows=0)
+    lake.table(
+        "t",
+        f"g int, n int, {', '.join(f'{c} decimal({p},{s})' for c, (p, s) in zip(columns, TYPES, strict=True))}",
+        rows=0,
+    )
     summed, averaged = (
         [c for c, t in zip(columns, TYPES, strict=True) if t[0] <= 27],
         [c for c, (p, s) in zip(columns, TYPES, strict=True) if p <= 22 and s <= 13],
@@ -60,7 +66,9 @@ def test_sums_and_averages_of_all_widths(lake):
     pipe = lake.pipeline(views, mode="incremental")
 
     def insert(n, value):
-        lake.spark.sql(f"INSERT INTO {lake.ref('t')} SELECT {n} % 3, {n}, {', '.join(f'CAST({value(p, s)!r} AS decimal({p},{s}))' for p, s in TYPES)}")
+        lake.spark.sql(
+            f"INSERT INTO {lake.ref('t')} SELECT {n} % 3, {n}, {', '.join(f'CAST({value(p, s)!r} AS decimal({p},{s}))' for p, s in TYPES)}"
+        )
 
     for n in range(4):
         insert(n, few)
@@ -88,7 +96,10 @@ def test_a_sum_that_overflows_fails_and_is_right_when_it_fits_again(lake):
     assert lake.differences(pipe) == {}
     lake.spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, {high}, {largest(28, 0)}), (2, 1.0000000001, -3)")
     report = pipe.refresh()
-    assert {n: "overflow" in v.error.lower() for n, v in report.views.items() if v.error} == {"total": True, "by_group": True}
+    assert {n: "overflow" in v.error.lower() for n, v in report.views.items() if v.error} == {
+        "total": True,
+        "by_group": True,
+    }
     assert pipe.verify("tried")
     assert pipe.verify("narrower")
     lake.spark.sql(f"DELETE FROM {lake.ref('t')} WHERE g = 1 AND v > 0")
@@ -113,5 +124,7 @@ def test_the_average_of_accumulators_is_sparks_own(spark):
             values = ", ".join(f"(CAST('{v}' AS {type_}))" for v in rows)
             own = result_sql(call, {count.name: count.name, total.name: total.name})
             kept_rows = f"SELECT {count.over_rows()} AS {count.name}, {total.over_rows()} AS {total.name}, avg(x) AS spark FROM VALUES {values} AS t(x)"
-            statements.append(f"SELECT '{type_}' AS type, CAST({own} AS string) AS own, CAST(spark AS string) AS spark FROM ({kept_rows})")
+            statements.append(
+                f"SELECT '{type_}' AS type, CAST({own} AS string) AS own, CAST(spark AS string) AS spark FROM ({kept_rows})"
+            )
     assert [r for r in spark.sql(" UNION ALL ".join(statements)).collect() if r.own != r.spark or r.own is None] == []

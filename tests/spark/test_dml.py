@@ -24,19 +24,44 @@ MERGE = """MERGE INTO {t} AS t USING (SELECT * FROM VALUES (1, 10, 'm'), (7, 7, 
 
 #: name: (what follows the columns of t, statements; after each comes a refresh). "=" before one: the refresh may be full. Several by ";" make one refresh.
 SCRIPTS: dict[str, tuple[str, list[str]]] = {
-    "insert, update, delete": ("", ["INSERT INTO {t} VALUES (4, 4, 'd')", "UPDATE {t} SET v = v * 2 WHERE k = 1", "DELETE FROM {t} WHERE k = 2"]),
+    "insert, update, delete": (
+        "",
+        ["INSERT INTO {t} VALUES (4, 4, 'd')", "UPDATE {t} SET v = v * 2 WHERE k = 1", "DELETE FROM {t} WHERE k = 2"],
+    ),
     "delete everything, then fill again": ("", ["DELETE FROM {t}", f"INSERT INTO {{t}} VALUES {ROWS}"]),
-    "insert overwrite": ("", ["INSERT OVERWRITE {t} VALUES (1, 1, 'a'), (9, 9, 'z')", "INSERT OVERWRITE {t} SELECT k, v, s FROM {t} WHERE k = 9"]),
+    "insert overwrite": (
+        "",
+        [
+            "INSERT OVERWRITE {t} VALUES (1, 1, 'a'), (9, 9, 'z')",
+            "INSERT OVERWRITE {t} SELECT k, v, s FROM {t} WHERE k = 9",
+        ],
+    ),
     "merge": ("", [MERGE, MERGE.replace("t.v = 1", "t.v > 5")]),
-    "keys of both sides at once": ("", ["UPDATE {t} SET k = k + 1; UPDATE {u} SET k = k + 1", "UPDATE {u} SET k = 2; UPDATE {t} SET k = NULL WHERE v = 4"]),
+    "keys of both sides at once": (
+        "",
+        [
+            "UPDATE {t} SET k = k + 1; UPDATE {u} SET k = k + 1",
+            "UPDATE {u} SET k = 2; UPDATE {t} SET k = NULL WHERE v = 4",
+        ],
+    ),
     "many commits in one refresh": (
         "",
-        ["INSERT INTO {t} VALUES (5, 1, 'x'); UPDATE {t} SET v = 2 WHERE k = 5; DELETE FROM {t} WHERE k = 5; INSERT INTO {t} VALUES (5, 3, 'y')"],
+        [
+            "INSERT INTO {t} VALUES (5, 1, 'x'); UPDATE {t} SET v = 2 WHERE k = 5; DELETE FROM {t} WHERE k = 5; INSERT INTO {t} VALUES (5, 3, 'y')"
+        ],
     ),
-    "insert and delete again": ("", ["INSERT INTO {t} VALUES (8, 8, 'h'); DELETE FROM {t} WHERE k = 8", "UPDATE {t} SET s = s"]),
+    "insert and delete again": (
+        "",
+        ["INSERT INTO {t} VALUES (8, 8, 'h'); DELETE FROM {t} WHERE k = 8", "UPDATE {t} SET s = s"],
+    ),
     "deletion vectors": (
         "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
-        ["DELETE FROM {t} WHERE v = 3", "UPDATE {t} SET v = 8 WHERE k = 3", MERGE, "REORG TABLE {t} APPLY (PURGE); INSERT INTO {t} VALUES (2, 2, 'p')"],
+        [
+            "DELETE FROM {t} WHERE v = 3",
+            "UPDATE {t} SET v = 8 WHERE k = 3",
+            MERGE,
+            "REORG TABLE {t} APPLY (PURGE); INSERT INTO {t} VALUES (2, 2, 'p')",
+        ],
     ),
     "partitioned": (
         "PARTITIONED BY (k)",
@@ -47,14 +72,32 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
             "INSERT INTO {t} REPLACE WHERE k = 2 VALUES (2, 1, 'r')",
         ],
     ),
-    "clustered": ("CLUSTER BY (k)", ["INSERT INTO {t} VALUES (1, 5, 'q')", "OPTIMIZE {t}; DELETE FROM {t} WHERE k = 1"]),
-    "optimize and z-order": ("", ["INSERT INTO {t} VALUES (1, 5, 'q'); OPTIMIZE {t}", "OPTIMIZE {t} ZORDER BY (k); UPDATE {t} SET v = 0 WHERE k = 2"]),
+    "clustered": (
+        "CLUSTER BY (k)",
+        ["INSERT INTO {t} VALUES (1, 5, 'q')", "OPTIMIZE {t}; DELETE FROM {t} WHERE k = 1"],
+    ),
+    "optimize and z-order": (
+        "",
+        [
+            "INSERT INTO {t} VALUES (1, 5, 'q'); OPTIMIZE {t}",
+            "OPTIMIZE {t} ZORDER BY (k); UPDATE {t} SET v = 0 WHERE k = 2",
+        ],
+    ),
     "vacuum": ("", ["DELETE FROM {t} WHERE k = 1", "VACUUM {t} RETAIN 168 HOURS; INSERT INTO {t} VALUES (1, 1, 'a')"]),
     "a column is added": (
         "",
-        ["ALTER TABLE {t} ADD COLUMN extra int; INSERT INTO {t} VALUES (4, 4, 'd', 4)", "UPDATE {t} SET extra = 1; DELETE FROM {t} WHERE k = 4"],
+        [
+            "ALTER TABLE {t} ADD COLUMN extra int; INSERT INTO {t} VALUES (4, 4, 'd', 4)",
+            "UPDATE {t} SET extra = 1; DELETE FROM {t} WHERE k = 4",
+        ],
     ),
-    "a column is added in front": ("", ["ALTER TABLE {t} ADD COLUMN extra int FIRST; INSERT INTO {t} VALUES (4, 4, 4, 'd')", "DELETE FROM {t} WHERE k = 4"]),
+    "a column is added in front": (
+        "",
+        [
+            "ALTER TABLE {t} ADD COLUMN extra int FIRST; INSERT INTO {t} VALUES (4, 4, 4, 'd')",
+            "DELETE FROM {t} WHERE k = 4",
+        ],
+    ),
     "columns nobody reads are renamed and dropped": (
         "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
         [
@@ -66,7 +109,10 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
     ),
     "a column becomes wider": (
         "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
-        ["=ALTER TABLE {t} ALTER COLUMN v TYPE bigint; INSERT INTO {t} VALUES (4, 5000000000, 'd')", "DELETE FROM {t} WHERE k = 1"],
+        [
+            "=ALTER TABLE {t} ALTER COLUMN v TYPE bigint; INSERT INTO {t} VALUES (4, 5000000000, 'd')",
+            "DELETE FROM {t} WHERE k = 1",
+        ],
     ),
     "row tracking and new checkpoints": (
         "TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.checkpointPolicy' = 'v2', 'delta.enableInCommitTimestamps' = 'true')",
@@ -79,7 +125,14 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
             "ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b'); DELETE FROM {t} WHERE k = 4",
         ],
     ),
-    "restored": ("", ["INSERT INTO {t} VALUES (4, 4, 'd')", "=RESTORE TABLE {t} TO VERSION AS OF 1", "INSERT INTO {t} VALUES (4, 5, 'd')"]),
+    "restored": (
+        "",
+        [
+            "INSERT INTO {t} VALUES (4, 4, 'd')",
+            "=RESTORE TABLE {t} TO VERSION AS OF 1",
+            "INSERT INTO {t} VALUES (4, 5, 'd')",
+        ],
+    ),
     "replaced": (
         "",
         [
@@ -118,6 +171,10 @@ def test_views_follow(spark, tmp_path: Path, script: str) -> None:
             spark.sql(part.format(**names))
         before = pipe.context.log.manifest().epoch
         assert lake.differences(pipe) == {}, statement
-        outcomes = pipe.context.log.outcomes(pipe.context.log.manifest().epoch) if pipe.context.log.manifest().epoch > before else {}
+        outcomes = (
+            pipe.context.log.outcomes(pipe.context.log.manifest().epoch)
+            if pipe.context.log.manifest().epoch > before
+            else {}
+        )
         full = {o.unit: o.reason for o in outcomes.values() if o.strategy == "full"}
         assert statement.startswith("=") or not full, (statement, full)

@@ -16,7 +16,10 @@ from tests.scenes import ACTIONS, NIGHTLY, faults, judged, saved, tries
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(not NIGHTLY and "IVM_FAULT_STRIDE" not in os.environ, reason="nightly: CI strikes every write in tests/pure/test_faults.py"),
+    pytest.mark.skipif(
+        not NIGHTLY and "IVM_FAULT_STRIDE" not in os.environ,
+        reason="nightly: CI strikes every write in tests/pure/test_faults.py",
+    ),
 ]
 
 STRIDE = 1 if NIGHTLY else int(os.environ.get("IVM_FAULT_STRIDE", "6"))

@@ -10,7 +10,17 @@ from pyspark.sql import functions as fn
 
 from ivm.zset.arrays import UnknownColumnError, ZSet
 from ivm.zset.frames import DIFF, FrameTrace, FrameZSet
-from ivm.zset.streams import Count, CountTotal, Differentiate, Distinct, Integrate, IterationLimitError, Join, Reduce, Slow
+from ivm.zset.streams import (
+    Count,
+    CountTotal,
+    Differentiate,
+    Distinct,
+    Integrate,
+    IterationLimitError,
+    Join,
+    Reduce,
+    Slow,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +34,11 @@ def random_rows(seed, size=8, weights=(-2, -1, 1, 1, 2)):
 
 def both(spark, rows):
     """The same Z-set twice: over arrays and over a DataFrame."""
-    arrays = ZSet({"k": [r[0] for r in rows], "v": [r[1] for r in rows]}, np.array([r[2] for r in rows], dtype="int64")) if rows else ZSet.of(["k", "v"], {})
+    arrays = (
+        ZSet({"k": [r[0] for r in rows], "v": [r[1] for r in rows]}, np.array([r[2] for r in rows], dtype="int64"))
+        if rows
+        else ZSet.of(["k", "v"], {})
+    )
     return arrays, FrameZSet(spark.createDataFrame(rows, SCHEMA), ["k", "v"])
 
 
@@ -42,16 +56,25 @@ OPERATORS = {
     "filter": (lambda z: z.filter(lambda c: c["k"] > 1), lambda z: z.filter("k > 1")),
     "flat_map": (
         lambda z: z.flat_map(
-            lambda c: (np.repeat(np.arange(len(c["k"])), 2), {"k": np.repeat(c["k"], 2), "v": np.repeat(c["v"], 2), "i": np.tile([0, 1], len(c["k"]))})
+            lambda c: (
+                np.repeat(np.arange(len(c["k"])), 2),
+                {"k": np.repeat(c["k"], 2), "v": np.repeat(c["v"], 2), "i": np.tile([0, 1], len(c["k"]))},
+            )
         ),
         lambda z: z.flat_map("explode(array(0, 1))", ["i"]),
     ),
     "negated": (lambda z: -z, lambda z: -z),
     "explode": (lambda z: z.explode(["k"], ["v"]), lambda z: z.explode(["k"], v="v")),
-    "explode and count": (lambda z: z.explode(["k"], ["v"]).count(["total", "n"]), lambda z: z.explode(["k"], v="v").count(["total", "n"])),
+    "explode and count": (
+        lambda z: z.explode(["k"], ["v"]).count(["total", "n"]),
+        lambda z: z.explode(["k"], v="v").count(["total", "n"]),
+    ),
     "count": (lambda z: z.count(), lambda z: z.count()),
     "distinct": (lambda z: z.distinct(), lambda z: z.distinct()),
-    "threshold": (lambda z: z.threshold(lambda w: np.where(w > 1, w - 1, 0)), lambda z: z.threshold(lambda w: fn.when(w > 1, w - 1).otherwise(0))),
+    "threshold": (
+        lambda z: z.threshold(lambda w: np.where(w > 1, w - 1, 0)),
+        lambda z: z.threshold(lambda w: fn.when(w > 1, w - 1).otherwise(0)),
+    ),
     "reduce": (lambda z: z.reduce(["k"], largest, ["v"]), lambda z: z.reduce(["k"], largest, {"v": "int"})),
     "top_k": (lambda z: z.top_k(["k"], ["v"], 2), lambda z: z.top_k(["k"], ["v"], 2)),
     "zero": (lambda z: z.zero(), lambda z: z.zero()),
@@ -62,7 +85,10 @@ BINARY = {
     "join": (lambda a, b: a.join(renamed(b), ["k"]), lambda a, b: a.join(b.map(k="k", w="v"), ["k"])),
     "semijoin": (lambda a, b: a.semijoin(b, ["k"]), lambda a, b: a.semijoin(b, ["k"])),
     "antijoin": (lambda a, b: a.antijoin(b.distinct(), ["k"]), lambda a, b: a.antijoin(b.distinct(), ["k"])),
-    "cogroup": (lambda a, b: a.cogroup(b, ["k"], netted, ["n"]), lambda a, b: a.cogroup(b, ["k"], netted, {"n": "bigint"})),
+    "cogroup": (
+        lambda a, b: a.cogroup(b, ["k"], netted, ["n"]),
+        lambda a, b: a.cogroup(b, ["k"], netted, {"n": "bigint"}),
+    ),
 }
 
 
@@ -135,11 +161,15 @@ def test_nulls_are_values_like_others(spark):
 
 def test_a_change_feed_is_a_z_set(spark, tmp_path):
     path = str(tmp_path / "t")
-    spark.sql(f"CREATE TABLE delta.`{path}` (k int, v int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (k int, v int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
     spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 1), (2, 2)")
     spark.sql(f"UPDATE delta.`{path}` SET v = 9 WHERE k = 1")
     spark.sql(f"DELETE FROM delta.`{path}` WHERE k = 2")
-    feed = FrameZSet.of_change_feed(spark.read.option("readChangeFeed", "true").option("startingVersion", 2).format("delta").load(path))
+    feed = FrameZSet.of_change_feed(
+        spark.read.option("readChangeFeed", "true").option("startingVersion", 2).format("delta").load(path)
+    )
     assert feed.rows() == {(1, 1): -1, (1, 9): 1, (2, 2): -1}
 
 

@@ -87,7 +87,9 @@ def test_examples_of_functions_equal_sparks_results(lake, spark, tmp_path):
         codes = {v.example.name: code(v.example, v.sql, constants, analyzer) for v in views}
         for v in views:
             strategies.setdefault(v.example.function, set()).add(codes[v.example.name])
-        right = [v for v in views if codes[v.example.name] == "incremental" and v.example.function not in RAISES | ROUNDED]
+        right = [
+            v for v in views if codes[v.example.name] == "incremental" and v.example.function not in RAISES | ROUNDED
+        ]
         checked += len(right)
         check(Lake(spark, tmp_path / str(number)), constants, right)
     assert {f: s for f, s in strategies.items() if not s <= expected(f)} == {}
@@ -115,7 +117,9 @@ def test_what_changes_by_itself_is_never_taken_for_deterministic(spark):
     """All examples of these functions, over a source that doesn't change."""
     analyzer, found = SparkAnalyzer(spark), {}
     for function in (
-        sorted(FULL["nondeterministic"]) if NIGHTLY else ("aes_encrypt", "current_path", "current_time", "java_method", "kll_sketch_get_n_bigint", "version")
+        sorted(FULL["nondeterministic"])
+        if NIGHTLY
+        else ("aes_encrypt", "current_path", "current_time", "java_method", "kll_sketch_get_n_bigint", "version")
     ):
         text = "\n".join(r[0] for r in spark.sql(f"DESCRIBE FUNCTION EXTENDED {function}").collect())
         constants = Constants(analyzer)
@@ -125,7 +129,9 @@ def test_what_changes_by_itself_is_never_taken_for_deterministic(spark):
     assert {f: s for f, s in found.items() if not s <= expected(f) or "nondeterministic" not in s} == {}
 
 
-@pytest.mark.parametrize("condition", ["ivm_of_chance(k) > 1", "EXISTS (SELECT 1 FROM t AS u WHERE u.k = t.k AND ivm_of_chance(u.k) > 1)"])
+@pytest.mark.parametrize(
+    "condition", ["ivm_of_chance(k) > 1", "EXISTS (SELECT 1 FROM t AS u WHERE u.k = t.k AND ivm_of_chance(u.k) > 1)"]
+)
 def test_a_users_function_of_chance_is_refreshed_in_full(spark, condition):
     spark.udf.register("ivm_of_chance", udf(lambda x: x, "int").asNondeterministic())
     relations = {"t": Relation("t", "source", (Column("k", "int"),))}
@@ -137,7 +143,9 @@ def test_a_users_function_of_chance_is_refreshed_in_full(spark, condition):
 def test_a_defect_inside_spark_is_an_error_of_the_view(spark):
     relations = {"t": Relation("t", "source", (Column("s", "string"),))}
     with pytest.raises(ViewError, match=r"Spark (fails on|refuses) this SQL"):
-        parse_view("v", "SELECT from_json(s, 'a int', map('timestampFormat', s)) AS x FROM t", relations, SparkAnalyzer(spark))
+        parse_view(
+            "v", "SELECT from_json(s, 'a int', map('timestampFormat', s)) AS x FROM t", relations, SparkAnalyzer(spark)
+        )
 
 
 def test_a_sql_function_is_part_of_the_views_that_call_it(lake, spark):
@@ -147,7 +155,9 @@ def test_a_sql_function_is_part_of_the_views_that_call_it(lake, spark):
     def define(step: int) -> None:
         spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION ivm_inner(x INT) RETURNS INT RETURN x + {step}")
         spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION ivm_outer(x INT) RETURNS INT RETURN ivm_inner(x) * 2")
-        spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION ivm_rows(x INT) RETURNS TABLE(y INT) RETURN SELECT x + {step} AS y")
+        spark.sql(
+            f"CREATE OR REPLACE TEMPORARY FUNCTION ivm_rows(x INT) RETURNS TABLE(y INT) RETURN SELECT x + {step} AS y"
+        )
 
     define(1)
     views = {
@@ -163,7 +173,12 @@ def test_a_sql_function_is_part_of_the_views_that_call_it(lake, spark):
     assert pipe.refresh().views["summed"].strategy == "unchanged"
     define(2)
     report = pipe.refresh()
-    assert {n: v.strategy for n, v in report.views.items()} == {"outer": "full", "summed": "full", "full": "full", "plain": "unchanged"}
+    assert {n: v.strategy for n, v in report.views.items()} == {
+        "outer": "full",
+        "summed": "full",
+        "full": "full",
+        "plain": "unchanged",
+    }
     assert lake.differences(pipe) == {}
 
 

@@ -31,7 +31,9 @@ print(json.dumps({**counts.counted, "troubles": counts.failures}))
 
 def test_some_rounds_of_kills(tmp_path):
     seed = os.environ.get("IVM_FAULT_SEED", "1")
-    done = subprocess.run([sys.executable, "-c", ROUNDS, str(tmp_path), seed], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", ROUNDS, str(tmp_path), seed], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     counted = json.loads(done.stdout.splitlines()[-1])
     assert not counted["troubles"], "\n".join(counted["troubles"])

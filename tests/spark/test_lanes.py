@@ -26,7 +26,13 @@ DDL = {
     "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "float": "float", "double": "double", "boolean": "boolean",
     "string": "string", "binary": "binary", "date": "date", "timestamp_ntz": "timestamp_ntz", "decimal": "decimal(38,10)",
 }  # fmt: skip
-NESTED = ["varchar(5)", "decimal(38,38)", "struct<a:double,b:array<timestamp_ntz>>", "array<struct<a:decimal(38,0),b:binary>>", "map<date,array<float>>"]
+NESTED = [
+    "varchar(5)",
+    "decimal(38,38)",
+    "struct<a:double,b:array<timestamp_ntz>>",
+    "array<struct<a:decimal(38,0),b:binary>>",
+    "map<date,array<float>>",
+]
 FEATURES = {
     "deletionVectors": "'delta.enableDeletionVectors' = 'true'",
     "timestampNtz": "'delta.feature.timestampNtz' = 'supported'",
@@ -43,7 +49,9 @@ def assert_same_rows(native_rows: pa.Table, spark_rows: pa.Table, what: str) -> 
     assert columns == spark_rows.column_names, what
     for name in columns:
         one, other = (bag(t.select(["k", name] if "k" in columns else [name])) for t in (native_rows, spark_rows))
-        assert one == other, f"{what}, column {name}: delta-rs only {list((one - other).items())[:2]}, Spark only {list((other - one).items())[:2]}"
+        assert one == other, (
+            f"{what}, column {name}: delta-rs only {list((one - other).items())[:2]}, Spark only {list((other - one).items())[:2]}"
+        )
     assert bag(native_rows) == bag(spark_rows), what
 
 
@@ -74,7 +82,11 @@ def test_snapshot_slices_and_feed_are_the_same(lake, spark, tmp_path):
     assert native.refusal(delta) == ""
     rows = spark.sql(f"SELECT * FROM {ref}").toArrow()
     assert_same_rows(native.read(delta), rows, "snapshot")
-    assert_same_rows(native.read(native.table(path, 1)), spark.sql(f"SELECT * FROM {ref} VERSION AS OF 1").toArrow(), "an old snapshot")
+    assert_same_rows(
+        native.read(native.table(path, 1)),
+        spark.sql(f"SELECT * FROM {ref} VERSION AS OF 1").toArrow(),
+        "an old snapshot",
+    )
     snapshot = inspect(Source("t", path), lambda: spark, "spark")
     names = rows.column_names
     feed = native.change_feed(delta, 1, delta.version(), names, 1000)
@@ -82,7 +94,9 @@ def test_snapshot_slices_and_feed_are_the_same(lake, spark, tmp_path):
     for i, (name, type_) in enumerate(lake.tables["t"].items()):
         if keyable(type_):
             wanted = pa.table({"k0": rows[name].combine_chunks().unique()[:3]})
-            found = native.read_matching(delta, names, [([name], wanted, False)], Location.of(str(tmp_path / f"slice_{i}")))
+            found = native.read_matching(
+                delta, names, [([name], wanted, False)], Location.of(str(tmp_path / f"slice_{i}"))
+            )
             spark.createDataFrame(wanted).createOrReplaceTempView("wanted_keys")
             expected = spark.sql(f"SELECT t.* FROM {ref} t LEFT SEMI JOIN wanted_keys w ON t.{name} <=> w.k0").toArrow()
             assert_same_rows(found, expected, f"slice by {name}")
@@ -92,11 +106,19 @@ REFUSED = {
     "char": ("c char(5)", "", "pads"),
     "a char inside": ("c struct<a:array<char(3)>>", "", "pads"),
     "variant": ("c variant", "", "variant"),
-    "timestamp": ("c array<timestamp>", "", "timestamp"),  # INT96: delta-rs reads the years before 1678 and after 2262 wrong
+    "timestamp": (
+        "c array<timestamp>",
+        "",
+        "timestamp",
+    ),  # INT96: delta-rs reads the years before 1678 and after 2262 wrong
     "void": ("c void", "", "void"),
     "partitions": ("c int", "PARTITIONED BY (c)", "partition"),
     "column mapping": ("c int", "'delta.columnMapping.mode' = 'name'", "column mapping"),
-    "vacuum check": ("c int", "'delta.feature.vacuumProtocolCheck' = 'supported'", "vacuumProtocolCheck"),  # its query engine refuses it
+    "vacuum check": (
+        "c int",
+        "'delta.feature.vacuumProtocolCheck' = 'supported'",
+        "vacuumProtocolCheck",
+    ),  # its query engine refuses it
     "type widening": ("c int", "'delta.enableTypeWidening' = 'true'", "typeWidening"),
 }
 

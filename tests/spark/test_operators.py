@@ -44,7 +44,11 @@ def test_functions_of_collections_are_views(lake):
 
     @pipe.view
     def reach(edges):
-        return edges.iterate(lambda paths: paths.map(src="src", mid="dst").join(edges.map(mid="src", dst="dst"), ["mid"]).map(src="src", dst="dst"))
+        return edges.iterate(
+            lambda paths: (
+                paths.map(src="src", mid="dst").join(edges.map(mid="src", dst="dst"), ["mid"]).map(src="src", dst="dst")
+            )
+        )
 
     for _ in range(4):
         assert lake.differences(pipe) == {}

@@ -48,10 +48,16 @@ def test_spark_lane_gives_the_same(lake):
 
 
 def test_types_and_null_keys_survive(lake, spark):
-    lake.table("t", "k string, ts timestamp, n timestamp_ntz, b binary, ar array<int>, st struct<x:int,y:string>, m tinyint, big decimal(38,10)", rows=0)
+    lake.table(
+        "t",
+        "k string, ts timestamp, n timestamp_ntz, b binary, ar array<int>, st struct<x:int,y:string>, m tinyint, big decimal(38,10)",
+        rows=0,
+    )
     row = "('a', TIMESTAMP '2024-01-01 10:00:00.123456', TIMESTAMP_NTZ '2024-01-01 10:00:00', X'01ff', array(1, NULL), named_struct('x', 1, 'y', 'z'), 3Y, 1.5)"
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES {row}, {row}, (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)")
-    pipe = lake.pipeline({"copy": "SELECT * FROM t", "keys": "SELECT k, ts, max(m) AS m, sum(big) AS s FROM t GROUP BY k, ts"})
+    pipe = lake.pipeline(
+        {"copy": "SELECT * FROM t", "keys": "SELECT k, ts, max(m) AS m, sum(big) AS s FROM t GROUP BY k, ts"}
+    )
     lake.compare(pipe, "build")
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES {row}, (NULL, NULL, NULL, NULL, NULL, NULL, 7, NULL)")
     lake.compare(pipe, "insert")
@@ -64,7 +70,12 @@ def test_groups_that_look_alike_keep_their_number(lake, spark):
     # Found by the corpus: ROLLUP over a NULL key gives equal rows from two groups, both of which went at once.
     lake.table("t", "k int, s string", rows=0)
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (6, NULL), (7, NULL), (8, 'x')")
-    pipe = lake.pipeline({"rolled": "SELECT k, s, count(*) AS n FROM t GROUP BY ROLLUP (k, s)", "hidden": "SELECT count(*) AS n FROM t GROUP BY k"})
+    pipe = lake.pipeline(
+        {
+            "rolled": "SELECT k, s, count(*) AS n FROM t GROUP BY ROLLUP (k, s)",
+            "hidden": "SELECT count(*) AS n FROM t GROUP BY k",
+        }
+    )
     assert lake.differences(pipe) == {}
     for statement in (
         "INSERT INTO {t} VALUES (6, NULL), (8, NULL)",

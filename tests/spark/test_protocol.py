@@ -59,7 +59,18 @@ class Stop(BaseException):
     """The process dies here."""
 
 
-@pytest.mark.parametrize("step", ["after_plan", "between_batches", "after_apply", "after_check", "before_a_merge", "between_merges", "before_commit"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "after_plan",
+        "between_batches",
+        "after_apply",
+        "after_check",
+        "before_a_merge",
+        "between_merges",
+        "before_commit",
+    ],
+)
 def test_rerun_after_a_stop_gives_the_same_tables(pipe, lake, monkeypatch, step):
     lake.insert("t", 4)
     lake.change("t")
@@ -93,7 +104,13 @@ def test_rerun_after_a_stop_gives_the_same_tables(pipe, lake, monkeypatch, step)
             patch.setattr(publish_module, "_publish_unit", once_then_stop(publish_module._publish_unit))
         else:
             real = EpochLog.record
-            patch.setattr(EpochLog, "record", lambda self, epoch, status, *a, **k: stop() if status == "committed" else real(self, epoch, status, *a, **k))
+            patch.setattr(
+                EpochLog,
+                "record",
+                lambda self, epoch, status, *a, **k: (
+                    stop() if status == "committed" else real(self, epoch, status, *a, **k)
+                ),
+            )
         with pytest.raises(Stop):
             pipe.refresh()
     versions = dict(pipe.context.log.manifest().sources)
@@ -135,7 +152,11 @@ def test_a_failing_view_does_not_stop_the_others(lake, spark):
     lake.table("t", "k bigint, v int", rows=0)
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, 1), (2, 2)")
     pipe = lake.pipeline(
-        {"good": "SELECT k, sum(v) AS s FROM t GROUP BY k", "bad": "SELECT k, 10 / v AS x FROM t", "over_bad": "SELECT count(*) AS n FROM bad"}
+        {
+            "good": "SELECT k, sum(v) AS s FROM t GROUP BY k",
+            "bad": "SELECT k, 10 / v AS x FROM t",
+            "over_bad": "SELECT count(*) AS n FROM bad",
+        }
     )
     lake.compare(pipe, "build")
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (3, 0)")
@@ -165,7 +186,9 @@ def test_a_failed_expectation_holds_back_its_view_and_what_reads_it(lake, spark)
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, 500)")
     report = pipe.refresh()
     assert not report.ok
-    assert re.search(r"held back in epoch 2: view totals, state: .*max_value=100.*1 of 2 rows", report.views["totals"].error)
+    assert re.search(
+        r"held back in epoch 2: view totals, state: .*max_value=100.*1 of 2 rows", report.views["totals"].error
+    )
     assert report.views["rich"].error == "held back in epoch 2: totals is held back, which it reads"
     assert not report.views["highest"].error
     assert native.table(pipe.context.layout.table("totals", True)).version() == before
@@ -210,7 +233,9 @@ def test_maintenance_by_others_is_accepted(pipe, lake, spark):
     spark.sql(f"OPTIMIZE delta.`{table}`")
     spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 40 days')")
     native.table(table).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
-    assert pipe.read("totals").count() == pipe.context.log.manifest().units["totals"].rows, "the old version's files are gone"
+    assert pipe.read("totals").count() == pipe.context.log.manifest().units["totals"].rows, (
+        "the old version's files are gone"
+    )
     assert {v.strategy for v in pipe.refresh().views.values()} == {"unchanged"}
     assert pipe.context.log.manifest().units["totals"].version > before
     lake.change("t")
@@ -285,7 +310,11 @@ def test_a_table_that_can_not_be_written_fails_alone(pipe, lake, monkeypatch):
 def test_a_missing_source_stops_only_the_views_that_read_it(lake, spark):
     lake.table("t", "k bigint, v int", rows=5)
     lake.table("u", "k bigint, w int", rows=5)
-    views = {"of_t": "SELECT k, sum(v) AS s FROM t GROUP BY k", "of_u": "SELECT k, w FROM u", "over": "SELECT k FROM of_u"}
+    views = {
+        "of_t": "SELECT k, sum(v) AS s FROM t GROUP BY k",
+        "of_u": "SELECT k, w FROM u",
+        "over": "SELECT k FROM of_u",
+    }
     pipe = lake.pipeline(views)
     lake.compare(pipe, "build")
     lake.insert("t", 2)
@@ -365,7 +394,12 @@ def test_outputs_carry_a_change_feed_of_what_changed_only(pipe, lake, spark):
     version = native.table(pipe.context.layout.table("totals", True)).version()
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1234, 1)")
     pipe.refresh()
-    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", version + 1).load(pipe.context.layout.table("totals", True))
+    feed = (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", version + 1)
+        .load(pipe.context.layout.table("totals", True))
+    )
     assert [(r["k"], r["_change_type"]) for r in feed.collect()] == [(1234, "insert")]
 
 
@@ -430,7 +464,9 @@ def test_a_full_refresh_ripples_no_further_than_what_changed(lake, spark):
 
 def test_a_view_follows_the_time_zone_of_its_session(lake, spark):
     lake.table("t", "id int, at timestamp", rows=0)
-    spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, TIMESTAMP'2026-03-01 23:30:00Z'), (2, TIMESTAMP'2026-03-01 12:00:00Z')")
+    spark.sql(
+        f"INSERT INTO {lake.ref('t')} VALUES (1, TIMESTAMP'2026-03-01 23:30:00Z'), (2, TIMESTAMP'2026-03-01 12:00:00Z')"
+    )
     pipe = lake.pipeline({"days": "SELECT CAST(at AS date) AS day, count(*) AS n FROM t GROUP BY CAST(at AS date)"})
     lake.compare(pipe, "build")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
@@ -438,7 +474,10 @@ def test_a_view_follows_the_time_zone_of_its_session(lake, spark):
         assert "was UTC and is Europe/Berlin" in str(pipe.verify("days"))
         spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (3, TIMESTAMP'2026-03-02 12:00:00Z')")
         report = pipe.refresh()
-        assert report.views["days"].reason == "the session's settings changed: spark.sql.session.timeZone was UTC and is Europe/Berlin"
+        assert (
+            report.views["days"].reason
+            == "the session's settings changed: spark.sql.session.timeZone was UTC and is Europe/Berlin"
+        )
         lake.compare(pipe, "in another time zone")
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

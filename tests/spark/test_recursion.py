@@ -47,14 +47,19 @@ def expected(edges, roots):
     reached = closed({(r,) for r in roots}, lambda r: {(d,) for (a,) in r for c, d in edges if a == c})
     seen = closed({(a, a) for a, _ in both}, lambda r: {(d, s) for n, s in r for c, d in both if n == c})
     component = {n: min(s for m, s in seen if m == n) for n, _ in seen}
-    distance = closed({(r, 0) for r in roots}, lambda r: {(d, n + 1) for a, n in r for c, d in edges if a == c and n < 4})
+    distance = closed(
+        {(r, 0) for r in roots}, lambda r: {(d, n + 1) for a, n in r for c, d in edges if a == c and n < 4}
+    )
     shortest = {n: min(d for m, d in distance if m == n) for n, _ in distance}
     lengths = {r: r for r in roots}
     for _ in range(9):
         for a, b in edges:
             if a in lengths:
                 lengths[b] = min(lengths.get(b, 10**6), lengths[a] + abs(a - b))
-    sides = closed({("even", r) for r in roots}, lambda r: {("odd" if s == "even" else "even", d) for s, a in r for c, d in edges if a == c})
+    sides = closed(
+        {("even", r) for r in roots},
+        lambda r: {("odd" if s == "even" else "even", d) for s, a in r for c, d in edges if a == c},
+    )
     hops = Counter(f"n{a}" for a, _ in edges if (a,) in reached)
     shapes = {"closure": closure, "squared": closure, "reached": reached}
     return {
@@ -138,7 +143,9 @@ def test_bags_equal_spark_after_inserts_and_deletes(lake, spark):
         whole = random_.randrange(6)
         return f"({i}, {whole}, {whole + 1 + random_.randrange(3)}, {1 + random_.randrange(3)})"
 
-    spark.sql(f"INSERT INTO {lake.ref('bom')} VALUES {', '.join(row(i) for i in range(12))}, (90, 1, 2, 1), (91, 1, 2, 1)")
+    spark.sql(
+        f"INSERT INTO {lake.ref('bom')} VALUES {', '.join(row(i) for i in range(12))}, (90, 1, 2, 1), (91, 1, 2, 1)"
+    )
     pipe = lake.pipeline(BAGS, mode="incremental")
     for step in range(5):
         assert lake.differences(pipe) == {}, step
@@ -232,7 +239,11 @@ def test_a_seed_may_hold_literals(lake):
     lake.table("t", "id int, v int", rows=4)
     pipe = lake.pipeline(SEEDS, mode="incremental")
     assert lake.differences(pipe) == {}
-    for change in ("INSERT INTO {} VALUES (7, 1), (NULL, NULL), (9, 0)", "DELETE FROM {} WHERE id IS NULL OR id = 7", "UPDATE {} SET id = 8 WHERE id = 9"):
+    for change in (
+        "INSERT INTO {} VALUES (7, 1), (NULL, NULL), (9, 0)",
+        "DELETE FROM {} WHERE id IS NULL OR id = 7",
+        "UPDATE {} SET id = 8 WHERE id = 9",
+    ):
         lake.spark.sql(change.format(lake.ref("t")))
         assert lake.differences(pipe) == {}
         assert {v.strategy for v in pipe.refresh().views.values()} == {"unchanged"}

@@ -160,7 +160,9 @@ def test_large_changes_run_as_compiled_statements_and_equal_a_recompute(lake, sp
     monkeypatch.setattr(ivm.refresh.incremental, "statements", noted)
     lake.table("t", "k int, g int, v int, p decimal(10,2)", rows=0)
     lake.table("u", "k int, w double", rows=0)
-    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 5000, id % 7, CAST(id % 1000 AS decimal(10,2)) FROM range(250000)")
+    spark.sql(
+        f"INSERT INTO {lake.ref('t')} SELECT id, id % 5000, id % 7, CAST(id % 1000 AS decimal(10,2)) FROM range(250000)"
+    )
     spark.sql(f"INSERT INTO {lake.ref('u')} SELECT id * 2, id FROM range(4000)")
     pipe = lake.pipeline(LARGE, mode="incremental")
     pipe.refresh()

@@ -90,8 +90,12 @@ class Ground:
     def put(self, *rows: tuple[int | None, int | None], mode: Any = "append", **options: Any) -> None:
         """Write rows by delta-rs."""
         k, v = ([r[i] for r in rows] for i in (0, 1))
-        data = pa.table({"k": pa.array(k, pa.int32()), "v": pa.array(v, pa.int32()), "x": pa.array([0] * len(rows), pa.int32())})
-        write_deltalake(str(self.path), data, mode=mode, configuration={"delta.enableChangeDataFeed": "true"}, **options)
+        data = pa.table(
+            {"k": pa.array(k, pa.int32()), "v": pa.array(v, pa.int32()), "x": pa.array([0] * len(rows), pa.int32())}
+        )
+        write_deltalake(
+            str(self.path), data, mode=mode, configuration={"delta.enableChangeDataFeed": "true"}, **options
+        )
 
     def insert(self) -> None:
         if self.more:
@@ -188,7 +192,11 @@ def _(t: Ground) -> None:
 
 
 statements("an UPDATE that changes nothing", UNCHANGED, "UPDATE {t} SET v = v")
-statements("a commit without data", UNCHANGED, "ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b'); INSERT INTO {t} SELECT * FROM {t} WHERE false")
+statements(
+    "a commit without data",
+    UNCHANGED,
+    "ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b'); INSERT INTO {t} SELECT * FROM {t} WHERE false",
+)
 statements("INSERT OVERWRITE", INCREMENTAL, "INSERT OVERWRITE {t} VALUES (1, 1, 0), (2, 9, 0)")
 statements("INSERT REPLACE WHERE", INCREMENTAL, "INSERT INTO {t} REPLACE WHERE k = 2 VALUES (2, 1, 0), (2, 2, 0)")
 statements("all rows deleted, the source is empty", INCREMENTAL, "DELETE FROM {t}")
@@ -196,7 +204,9 @@ statements("all rows deleted, the source is empty", INCREMENTAL, "DELETE FROM {t
 
 @event("TRUNCATE", INCREMENTAL)
 def _(t: Ground) -> None:
-    t.sql(f"CREATE TABLE IF NOT EXISTS truncated USING delta LOCATION '{t.path}'; TRUNCATE TABLE truncated; DROP TABLE truncated")
+    t.sql(
+        f"CREATE TABLE IF NOT EXISTS truncated USING delta LOCATION '{t.path}'; TRUNCATE TABLE truncated; DROP TABLE truncated"
+    )
 
 
 @event("a view that lags several refreshes behind", INCREMENTAL)
@@ -225,12 +235,19 @@ def _(t: Ground) -> None:
     pipe.source("a", t.path)
     pipe.source("b", t.path)
     pipe.view("pairs", "SELECT a.k, count(*) AS n FROM a JOIN b ON a.k = b.k GROUP BY a.k")
-    for act in (lambda: None, t.insert, lambda: t.sql("UPDATE {t} SET k = 3 WHERE v = 7"), lambda: t.sql("DELETE FROM {t} WHERE v > 7")):
+    for act in (
+        lambda: None,
+        t.insert,
+        lambda: t.sql("UPDATE {t} SET k = 3 WHERE v = 7"),
+        lambda: t.sql("DELETE FROM {t} WHERE v > 7"),
+    ):
         act()
         report = pipe.refresh().views["pairs"]
         assert not report.error
         counts = Counter(r["k"] for r in t.spark.sql(f"SELECT k FROM {t.t}").collect())
-        assert {r["k"]: r["n"] for r in native.read(native.table(f"{t.folder}/twins/pairs")).to_pylist()} == {k: n * n for k, n in counts.items() if k}
+        assert {r["k"]: r["n"] for r in native.read(native.table(f"{t.folder}/twins/pairs")).to_pylist()} == {
+            k: n * n for k, n in counts.items() if k
+        }
     assert report.strategy == "incremental"
 
 
@@ -264,9 +281,15 @@ def backup(t: Ground, lost: int, then: int) -> None:
         t.put((2, value + 30))
 
 
-event("a file backup is put back, older than what was read", FULL + "the source went back from version")(lambda t: backup(t, 2, 1))
-event("a file backup is put back, and as many commits follow", FULL + "is not the commit that was read")(lambda t: backup(t, 2, 2))
-event("a file backup is put back, and more commits follow", FULL + "is not the commit that was read")(lambda t: backup(t, 2, 4))
+event("a file backup is put back, older than what was read", FULL + "the source went back from version")(
+    lambda t: backup(t, 2, 1)
+)
+event("a file backup is put back, and as many commits follow", FULL + "is not the commit that was read")(
+    lambda t: backup(t, 2, 2)
+)
+event("a file backup is put back, and more commits follow", FULL + "is not the commit that was read")(
+    lambda t: backup(t, 2, 4)
+)
 event("a file backup is put back that has all that was read", INCREMENTAL)(lambda t: backup(t, 0, 1))
 
 
@@ -311,9 +334,13 @@ def _(t: Ground) -> None:
         t.put((2, value))
 
 
-FEED_OFF = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false'); INSERT INTO {t} VALUES (1, 6, 0)"
+FEED_OFF = (
+    "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false'); INSERT INTO {t} VALUES (1, 6, 0)"
+)
 FEED_ON = f"ALTER TABLE {{t}} SET TBLPROPERTIES ({FEED})"
-statements("the feed is switched off and on again", FULL + "the change feed was off at version", f"{FEED_OFF}; {FEED_ON}")
+statements(
+    "the feed is switched off and on again", FULL + "the change feed was off at version", f"{FEED_OFF}; {FEED_ON}"
+)
 
 
 @event("the feed is switched off", REFUSED + "has no change data feed")
@@ -391,7 +418,12 @@ statements(
     "wide",
 )
 statements("REORG APPLY (PURGE)", UNCHANGED, "REORG TABLE {t} APPLY (PURGE)", "vectors")
-statements("row tracking and in-commit timestamps", INCREMENTAL, "INSERT INTO {t} VALUES (3, 5, 0); UPDATE {t} SET v = 2 WHERE v = 5", "modern")
+statements(
+    "row tracking and in-commit timestamps",
+    INCREMENTAL,
+    "INSERT INTO {t} VALUES (3, 5, 0); UPDATE {t} SET v = 2 WHERE v = 5",
+    "modern",
+)
 
 
 statements(
@@ -404,10 +436,20 @@ statements(
 
 # -- schema ---------------------------------------------------------------------------------------
 
-statements("a column is added", INCREMENTAL, "ALTER TABLE {t} ADD COLUMN a int; INSERT INTO {t} VALUES (1, 4, 0, 4)", "mapped")
-statements("a column is added in front", INCREMENTAL, "ALTER TABLE {t} ADD COLUMN b int FIRST; INSERT INTO {t} (k, v) VALUES (1, 4)", "wide")
 statements(
-    "columns are reordered", FULL + "the columns it reads, changed", "ALTER TABLE {t} ALTER COLUMN v FIRST; INSERT INTO {t} (k, v) VALUES (3, 3)", "vectors"
+    "a column is added", INCREMENTAL, "ALTER TABLE {t} ADD COLUMN a int; INSERT INTO {t} VALUES (1, 4, 0, 4)", "mapped"
+)
+statements(
+    "a column is added in front",
+    INCREMENTAL,
+    "ALTER TABLE {t} ADD COLUMN b int FIRST; INSERT INTO {t} (k, v) VALUES (1, 4)",
+    "wide",
+)
+statements(
+    "columns are reordered",
+    FULL + "the columns it reads, changed",
+    "ALTER TABLE {t} ALTER COLUMN v FIRST; INSERT INTO {t} (k, v) VALUES (3, 3)",
+    "vectors",
 )
 statements(
     "a column that no view reads is renamed",
@@ -460,7 +502,10 @@ statements(
     "modern",
 )
 statements(
-    "a constraint is added", INCREMENTAL, "ALTER TABLE {t} ADD CONSTRAINT small CHECK (v IS NULL OR v < 1000); INSERT INTO {t} (k, v) VALUES (2, 6)", "modern"
+    "a constraint is added",
+    INCREMENTAL,
+    "ALTER TABLE {t} ADD CONSTRAINT small CHECK (v IS NULL OR v < 1000); INSERT INTO {t} (k, v) VALUES (2, 6)",
+    "modern",
 )
 statements(
     "rows are written to a partitioned table",
@@ -470,15 +515,24 @@ statements(
 )
 
 
-statements("clustering is changed", INCREMENTAL, "ALTER TABLE {t} CLUSTER BY (k); INSERT INTO {t} (k, v) VALUES (3, 6); OPTIMIZE {t}", "clustered")
+statements(
+    "clustering is changed",
+    INCREMENTAL,
+    "ALTER TABLE {t} CLUSTER BY (k); INSERT INTO {t} (k, v) VALUES (3, 6); OPTIMIZE {t}",
+    "clustered",
+)
 
 
 @event("NOT NULL is dropped", INCREMENTAL, "reshaped")
 def _(t: Ground) -> None:
     shutil.rmtree(t.path)
-    t.sql(f"CREATE TABLE {{t}} (k int NOT NULL, v int NOT NULL, x int) USING delta TBLPROPERTIES ({FEED}); INSERT INTO {{t}} VALUES (1, 1, 0)")
+    t.sql(
+        f"CREATE TABLE {{t}} (k int NOT NULL, v int NOT NULL, x int) USING delta TBLPROPERTIES ({FEED}); INSERT INTO {{t}} VALUES (1, 1, 0)"
+    )
     t.pipe.refresh()
-    t.sql("ALTER TABLE {t} ALTER COLUMN k DROP NOT NULL; ALTER TABLE {t} ALTER COLUMN v DROP NOT NULL; INSERT INTO {t} VALUES (NULL, 1, 0), (2, NULL, 0)")
+    t.sql(
+        "ALTER TABLE {t} ALTER COLUMN k DROP NOT NULL; ALTER TABLE {t} ALTER COLUMN v DROP NOT NULL; INSERT INTO {t} VALUES (NULL, 1, 0), (2, NULL, 0)"
+    )
 
 
 @event("partitioning is changed", FULL + "the partitioning changed at version", "reshaped")
@@ -583,13 +637,17 @@ def test_a_table_that_only_spark_reaches(spark, tmp_path):
     assert other.version == now.version
     assert "is not the commit that was read" in gap(other, now.version, now.table_id, now.fingerprint)
     ground.delta.restore(0)
-    assert "was restored at version" in gap(_inspect_spark(source, str(ground.path), spark, "auto"), other.version, other.table_id, other.fingerprint)
+    assert "was restored at version" in gap(
+        _inspect_spark(source, str(ground.path), spark, "auto"), other.version, other.table_id, other.fingerprint
+    )
 
 
 def test_lanes(spark, tmp_path):
     """The lane native refuses what delta-rs can't be trusted with; the lane spark leaves delta-rs out."""
     ground = Ground(spark, tmp_path / "p", "PARTITIONED BY (k)")
-    with pytest.raises(SourceError, match="can't be read by delta-rs alone, as the lane native asks: partition columns"):
+    with pytest.raises(
+        SourceError, match="can't be read by delta-rs alone, as the lane native asks: partition columns"
+    ):
         Pipeline("native", spark, tmp_path / "native", lane="native").source("t", ground.path)
     for lane in ("native", "spark"):
         plain = Ground(spark, tmp_path / lane, lane=lane)

@@ -31,8 +31,21 @@ PACKS = {
         "decimal(38,10)",
         "timestamp",
     ],
-    "nested": ["struct<a:double,b:array<string>>", "array<struct<a:decimal(38,0),b:float>>", "map<string,array<double>>", "map<date,struct<a:binary,b:int>>"],
-    "padded": ["char(5)", "struct<a:char(3),b:varchar(5)>", "array<char(5)>", "tinyint", "variant", "array<variant>", "bigint"],
+    "nested": [
+        "struct<a:double,b:array<string>>",
+        "array<struct<a:decimal(38,0),b:float>>",
+        "map<string,array<double>>",
+        "map<date,struct<a:binary,b:int>>",
+    ],
+    "padded": [
+        "char(5)",
+        "struct<a:char(3),b:varchar(5)>",
+        "array<char(5)>",
+        "tinyint",
+        "variant",
+        "array<variant>",
+        "bigint",
+    ],
 }
 
 
@@ -54,7 +67,12 @@ def test_types_follow_their_changes(spark, tmp_path, pack):
 def test_types_in_the_spark_lane(spark, tmp_path):
     lake = TypedLake(spark, tmp_path, seed=3)
     columns = lake.table("t", ["double", "timestamp", "decimal(38,0)", "map<int,array<float>>"])
-    follow(lake, {n: v for n, v in typed_views("t", columns).items() if n in ("project", "pairs", "ends")}, batches=1, lane="spark")
+    follow(
+        lake,
+        {n: v for n, v in typed_views("t", columns).items() if n in ("project", "pairs", "ends")},
+        batches=1,
+        lane="spark",
+    )
 
 
 @pytest.mark.skipif(not SEEDS, reason="nightly: set IVM_TYPES_SEEDS")
@@ -108,7 +126,11 @@ def test_not_null_dropped_on_a_source_column(spark, tmp_path):
         f"CREATE TABLE {lake.ref('t')} (k bigint NOT NULL, s struct<a:int NOT NULL> NOT NULL) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
     )
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, named_struct('a', 1)), (2, named_struct('a', 2))")
-    views = {"sums": "SELECT k, sum(s.a) AS n FROM t GROUP BY k", "keys": "SELECT DISTINCT k, s FROM t", "rows": "SELECT k, s FROM t"}
+    views = {
+        "sums": "SELECT k, sum(s.a) AS n FROM t GROUP BY k",
+        "keys": "SELECT DISTINCT k, s FROM t",
+        "rows": "SELECT k, s FROM t",
+    }
     pipe = lake.pipeline(views)
     assert not differences(lake, pipe, views)
     for column in ("k", "s.a", "s"):
@@ -126,9 +148,15 @@ def test_variants_are_published_as_variants_and_checked(spark, tmp_path):
         "n": "SELECT count(*) AS n FROM t",
     }
     pipe = lake.pipeline(views)
-    pipe.context.checks = {"whole": {w: [{"expect_column_values_to_not_be_null": {"column": "k"}}] for w in ("delta", "state")}}
+    pipe.context.checks = {
+        "whole": {w: [{"expect_column_values_to_not_be_null": {"column": "k"}}] for w in ("delta", "state")}
+    }
     assert not differences(lake, pipe, views)
-    assert [f.dataType.simpleString() for f in pipe.read("whole").schema.fields] == ["bigint", "variant", "struct<v:variant>"]
+    assert [f.dataType.simpleString() for f in pipe.read("whole").schema.fields] == [
+        "bigint",
+        "variant",
+        "struct<v:variant>",
+    ]
     lake.insert("t", 3)
     spark.sql(f"DELETE FROM {lake.ref('t')} WHERE k = 1")
     assert not differences(lake, pipe, views)
@@ -157,7 +185,11 @@ def test_other_session_settings(spark, tmp_path):
             spark.conf.set(k, v)
         lake = TypedLake(spark, tmp_path, seed=8)
         columns = lake.table("t", ["timestamp", "timestamp_ntz", "decimal(38,10)", "array<timestamp>"])
-        follow(lake, {n: v for n, v in typed_views("t", columns).items() if n in ("project", "texts", "pairs", "ends")}, batches=1)
+        follow(
+            lake,
+            {n: v for n, v in typed_views("t", columns).items() if n in ("project", "texts", "pairs", "ends")},
+            batches=1,
+        )
     finally:
         for k, v in before.items():
             spark.conf.set(k, v)

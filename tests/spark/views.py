@@ -12,13 +12,34 @@ from dataclasses import dataclass
 Column = tuple[str, str]
 
 BASES: dict[str, list[Column]] = {
-    "a": [("k", "int"), ("x", "int"), ("s", "string"), ("p", "decimal"), ("arr", "array"), ("f", "double"), ("d", "date")],
+    "a": [
+        ("k", "int"),
+        ("x", "int"),
+        ("s", "string"),
+        ("p", "decimal"),
+        ("arr", "array"),
+        ("f", "double"),
+        ("d", "date"),
+    ],
     "b": [("k", "int"), ("y", "int"), ("n", "string")],
     "c": [("y", "int"), ("z", "int"), ("p", "decimal")],
 }
 _SCALARS = {
-    "int": ("{0} + 1", "coalesce({0}, 0)", "CASE WHEN {0} > 2 THEN {0} END", "abs({0} - 3)", "nullif({0}, 1)", "pmod({0}, 3)"),
-    "string": ("upper({0})", "concat({0}, '-')", "coalesce({0}, 'none')", "substr({0}, 1, 1)", "CASE {0} WHEN 'a' THEN 'one' ELSE {0} END"),
+    "int": (
+        "{0} + 1",
+        "coalesce({0}, 0)",
+        "CASE WHEN {0} > 2 THEN {0} END",
+        "abs({0} - 3)",
+        "nullif({0}, 1)",
+        "pmod({0}, 3)",
+    ),
+    "string": (
+        "upper({0})",
+        "concat({0}, '-')",
+        "coalesce({0}, 'none')",
+        "substr({0}, 1, 1)",
+        "CASE {0} WHEN 'a' THEN 'one' ELSE {0} END",
+    ),
     "decimal": ("{0} * 2", "round({0}, 1)", "coalesce({0}, 0.5)", "CAST({0} AS decimal(12,3))"),
     "double": ("{0} * 0.5D", "coalesce({0}, 0D)", "-{0}"),
     "date": ("date_add({0}, 1)", "date_trunc('MONTH', {0})", "{0}"),
@@ -26,7 +47,14 @@ _SCALARS = {
     "map": ("map_filter({0}, (k, v) -> v IS NOT NULL)",),
 }
 _FILTERS = {
-    "int": ("{0} > 1", "{0} IN (1, 2, 4)", "{0} BETWEEN 1 AND 5", "{0} IS NOT NULL", "NOT ({0} = 2)", "{0} <=> NULL OR {0} < 4"),
+    "int": (
+        "{0} > 1",
+        "{0} IN (1, 2, 4)",
+        "{0} BETWEEN 1 AND 5",
+        "{0} IS NOT NULL",
+        "NOT ({0} = 2)",
+        "{0} <=> NULL OR {0} < 4",
+    ),
     "string": ("{0} LIKE 'a%'", "{0} > 'b'", "{0} NOT IN ('a', 'c')", "{0} IS NULL OR {0} <> 'd'", "length({0}) = 1"),
     "decimal": ("{0} >= 1.5", "{0} < 4", "{0} IS NOT NULL"),
     "double": ("{0} > 0.5D",),
@@ -44,7 +72,15 @@ _CALLS = {
     "array": ("max({0})", "count({0})"),
     "map": ("count({0})",),
 }  # fmt: skip
-_CALL_TYPES = {"sum": None, "avg": "double", "count": "int", "percentile": "double", "median": "double", "stddev": "double", "array_join": "string"}
+_CALL_TYPES = {
+    "sum": None,
+    "avg": "double",
+    "count": "int",
+    "percentile": "double",
+    "median": "double",
+    "stddev": "double",
+    "array_join": "string",
+}
 _ORDERABLE = ("int", "string", "decimal", "double", "date")
 _KEYS = ("int", "string", "date", "decimal")
 
@@ -114,7 +150,9 @@ class Views:
         outs, columns = [], []
         for n, t in inner.columns[:6]:
             new = self.name()
-            outs.append(f"{self.pick(_SCALARS[t]).format('q.' + n) if self.random.random() < 0.5 else 'q.' + n} AS {new}")
+            outs.append(
+                f"{self.pick(_SCALARS[t]).format('q.' + n) if self.random.random() < 0.5 else 'q.' + n} AS {new}"
+            )
             columns.append((new, "timestamp" if "date_trunc" in outs[-1] else t))
         outs = [o for o, c in zip(outs, columns, strict=True) if c[1] != "timestamp"]
         columns = [c for c in columns if c[1] != "timestamp"]
@@ -172,15 +210,21 @@ class Views:
             elif style < 0.2 and len(names) == 2:
                 group = f" GROUP BY GROUPING SETS (({names[0]}), ({names[1]}), ())"
         having = (
-            f" HAVING {self.pick(('count(*) > 1', 'count(*) < 4', 'max(q.' + inner.columns[0][0] + ') IS NOT NULL'))}" if self.random.random() < 0.25 else ""
+            f" HAVING {self.pick(('count(*) > 1', 'count(*) < 4', 'max(q.' + inner.columns[0][0] + ') IS NOT NULL'))}"
+            if self.random.random() < 0.25
+            else ""
         )
         if having and inner.columns[0][1] == "map":
             having = ""
-        return Query(f"SELECT {', '.join(o for o, _ in outs)} FROM ({inner.sql}) q{group}{having}", [c for _, c in outs])
+        return Query(
+            f"SELECT {', '.join(o for o, _ in outs)} FROM ({inner.sql}) q{group}{having}", [c for _, c in outs]
+        )
 
     def sets(self, depth: int) -> Query | None:
         left, right = self.query(depth - 1), self.query(depth - 1)
-        types = [t for _, t in left.columns if t in ("int", "string", "date") and t in [u for _, u in right.columns]][:3]
+        types = [t for _, t in left.columns if t in ("int", "string", "date") and t in [u for _, u in right.columns]][
+            :3
+        ]
         if not types:
             return None
         names = [self.name() for _ in types]
@@ -200,7 +244,13 @@ class Views:
         numbers = self.typed(inner.columns, ("int", "decimal"))
         part = f"PARTITION BY q.{self.pick(keys)[0]} " if self.random.random() < 0.8 else ""
         order = f"ORDER BY q.{self.pick(orders)[0]}{self.pick(('', ' DESC', ' NULLS LAST'))}"
-        calls = [("row_number()", order, "int"), ("rank()", order, "int"), ("dense_rank()", order, "int"), ("count(*)", "", "int"), ("count(*)", order, "int")]
+        calls = [
+            ("row_number()", order, "int"),
+            ("rank()", order, "int"),
+            ("dense_rank()", order, "int"),
+            ("count(*)", "", "int"),
+            ("count(*)", order, "int"),
+        ]
         for n, t in numbers[:2]:
             calls += [(f"lag(q.{n})", order, t), (f"sum(q.{n})", order, t), (f"sum(q.{n})", f"{order} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", t),
                       (f"max(q.{n})", "", t), (f"lead(q.{n}, 2)", order, t), (f"min(q.{n})", f"{order} ROWS UNBOUNDED PRECEDING", t)]  # fmt: skip
@@ -258,7 +308,10 @@ class Views:
         text, type_ = self.call("r", right.columns)
         outs, columns = self.aliased("l", left.columns)
         new = self.name()
-        return Query(f"SELECT {outs}, (SELECT {text} FROM ({right.sql}) r WHERE r.{b} = l.{a}) AS {new} FROM ({left.sql}) l", [*columns, (new, type_)])
+        return Query(
+            f"SELECT {outs}, (SELECT {text} FROM ({right.sql}) r WHERE r.{b} = l.{a}) AS {new} FROM ({left.sql}) l",
+            [*columns, (new, type_)],
+        )
 
     def distinct(self, depth: int) -> Query | None:
         inner = self.query(depth - 1)
@@ -273,9 +326,15 @@ class Views:
         orders = self.typed(inner.columns, _ORDERABLE)
         if not orders:
             return None
-        keys = ", ".join(f"q.{n}{self.pick(('', ' DESC', ' DESC NULLS LAST'))}" for n, _ in self.random.sample(orders, min(2, len(orders))))
+        keys = ", ".join(
+            f"q.{n}{self.pick(('', ' DESC', ' DESC NULLS LAST'))}"
+            for n, _ in self.random.sample(orders, min(2, len(orders)))
+        )
         outs, columns = self.aliased("q", inner.columns)
-        return Query(f"SELECT {outs} FROM ({inner.sql}) q ORDER BY {keys} LIMIT {self.pick((1, 3, 5))}{self.pick(('', ' OFFSET 2'))}", columns)
+        return Query(
+            f"SELECT {outs} FROM ({inner.sql}) q ORDER BY {keys} LIMIT {self.pick((1, 3, 5))}{self.pick(('', ' OFFSET 2'))}",
+            columns,
+        )
 
     def generated(self, depth: int) -> Query | None:
         inner = self.query(depth - 1)
@@ -288,7 +347,8 @@ class Views:
         style = self.random.random()
         if style < 0.4:
             return Query(
-                f"SELECT {outs}, e.{new} FROM ({inner.sql}) q LATERAL VIEW {self.pick(('', 'OUTER '))}explode(q.{name}) e AS {new}", [*columns, (new, "int")]
+                f"SELECT {outs}, e.{new} FROM ({inner.sql}) q LATERAL VIEW {self.pick(('', 'OUTER '))}explode(q.{name}) e AS {new}",
+                [*columns, (new, "int")],
             )
         if style < 0.7:
             return Query(f"SELECT {outs}, explode(q.{name}) AS {new} FROM ({inner.sql}) q", [*columns, (new, "int")])
@@ -334,4 +394,6 @@ class Views:
         (one, _), (two, _) = self.random.sample(values, 2)
         outs, columns = self.aliased("q", inner.columns)
         new = self.name()
-        return Query(f"SELECT {outs}, map('u', q.{one}, 'n', q.{two}) AS {new} FROM ({inner.sql}) q", [*columns, (new, "map")])
+        return Query(
+            f"SELECT {outs}, map('u', q.{one}, 'n', q.{two}) AS {new} FROM ({inner.sql}) q", [*columns, (new, "map")]
+        )
