@@ -1,4 +1,4 @@
-"""A slice of lineitem by l_partkey, searched in an arrangement or scanned: seconds of a refresh by number of changed parts.
+"""A slice of lineitem by l_partkey, searched in an arrangement or scanned: seconds of a refresh by changed parts.
 
 Two views over the same sources, with the hint ARRANGE and without; each refresh follows an update of that many parts.
 
@@ -17,7 +17,10 @@ from typing import Any
 
 from benchmarks import report
 
-QUERY = "SELECT {hint}p_brand, p_container, max(l_quantity) AS most, avg(l_extendedprice) AS price FROM part JOIN lineitem ON l_partkey = p_partkey GROUP BY p_brand, p_container, p_partkey"
+QUERY = (
+    "SELECT {hint}p_brand, p_container, max(l_quantity) AS most, avg(l_extendedprice) AS price "
+    "FROM part JOIN lineitem ON l_partkey = p_partkey GROUP BY p_brand, p_container, p_partkey"
+)
 HINTS = {"scanned": "", "searched": "/*+ ARRANGE(lineitem, l_partkey) */ "}
 CHANGED = (1, 10, 100, 1_000, 10_000)
 
@@ -55,7 +58,8 @@ def main() -> None:
             for number in range(asked.rounds + 1):
                 every = max(int(200_000 * asked.scale) // changed, 1)
                 spark.sql(
-                    f"UPDATE delta.`{folder}/sources/part` SET p_container = 'c{changed}_{number}' WHERE p_partkey % {every} = 1"
+                    f"UPDATE delta.`{folder}/sources/part` SET p_container = 'c{changed}_{number}' "
+                    f"WHERE p_partkey % {every} = 1"
                 )
                 for name, pipe in pipes.items():
                     started = time.perf_counter()

@@ -3,8 +3,8 @@
     edges.map(src).count().map(count).count()
 
 Each round inserts as many new random edges as it removes old ones: `--batch` of each. Setting and published figures:
-McSherry, "Specializing differential dataflow", 2017-05-06 (0.31 s and 0.115 s a round of 100,000 at 10,000 nodes, 50,000
-edges; 0.43 to 0.57 s with count at 10,000,000 nodes, 50,000,000 edges).
+McSherry, "Specializing differential dataflow", 2017-05-06 (0.31 s and 0.115 s a round of 100,000 at 10,000 nodes,
+50,000 edges; 0.43 to 0.57 s with count at 10,000,000 nodes, 50,000,000 edges).
 
     python -m benchmarks.degrees --nodes 10000 --edges 50000 [--engine delta]
 """
@@ -63,7 +63,10 @@ def in_process(nodes: int, edges: int, batch: int, rounds: int, total: bool) -> 
 
 
 def on_delta(nodes: int, edges: int, batch: int, rounds: int, general: bool) -> dict[str, Any]:
-    """The same as SQL views over a Delta table: `general` keeps the outputs arranged (max in the reduce), else accumulators."""
+    """The same as SQL views over a Delta table.
+
+    `general` keeps the outputs arranged (max in the reduce), else accumulators.
+    """
     import ivm
     from ivm.session import get_session
 
@@ -71,7 +74,8 @@ def on_delta(nodes: int, edges: int, batch: int, rounds: int, general: bool) -> 
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/edges"
         spark.sql(
-            f"CREATE TABLE delta.`{path}` (id bigint, src bigint) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+            f"CREATE TABLE delta.`{path}` (id bigint, src bigint) "
+            "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
         )
         spark.sql(f"INSERT INTO delta.`{path}` SELECT id, CAST(rand(1) * {nodes} AS bigint) FROM range({edges})")
         pipe = ivm.Pipeline("degrees", spark, Path(folder) / "root")
@@ -90,7 +94,8 @@ def on_delta(nodes: int, edges: int, batch: int, rounds: int, general: bool) -> 
             low, high = number * batch, (number + 1) * batch
             spark.sql(f"DELETE FROM delta.`{path}` WHERE id >= {low} AND id < {high}")
             spark.sql(
-                f"INSERT INTO delta.`{path}` SELECT {edges} + id, CAST(rand({number + 2}) * {nodes} AS bigint) FROM range({low}, {high})"
+                f"INSERT INTO delta.`{path}` "
+                f"SELECT {edges} + id, CAST(rand({number + 2}) * {nodes} AS bigint) FROM range({low}, {high})"
             )
             started = time.perf_counter()
             result = pipe.refresh()

@@ -1,8 +1,9 @@
-"""Employees joined with their salaries, batch by batch: full, incremental, indexed incremental, pandas, pydbsp, and our engine.
+"""Employees joined with their salaries, batch by batch: full, (indexed) incremental, pandas, pydbsp, and our engine.
 
-Setting and published figures: "Streaming on the GPU with DBSP": 10,000 rows in batches of 500 (full 20.1 s, incremental 3.0,
-indexed 0.16 to 0.25, pandas full 0.03 to 0.05), and 10,000,000 in batches of 100,000 (pandas full 98 s, incremental pandas
-20 s, cuDF 27 s). Rows come in random order of their ids: sorted ids make pandas take a fast path.
+Setting and published figures: "Streaming on the GPU with DBSP": 10,000 rows in batches of 500 (full 20.1 s,
+incremental 3.0, indexed 0.16 to 0.25, pandas full 0.03 to 0.05), and 10,000,000 in batches of 100,000 (pandas full
+98 s, incremental pandas 20 s, cuDF 27 s). Rows come in random order of their ids: sorted ids make pandas take a fast
+path.
 
     python -m benchmarks.employees --rows 10000 --batch 500 [--pydbsp PYTHON] [--engine]
 """
@@ -46,7 +47,8 @@ made = lambda left, right: (left[0], left[1], right[1])
 if indexed:
     from pydbsp.indexed_zset import IndexedZSetAddition
     i1, i2 = LiftedIndex(h1, lambda x: x[0]), LiftedIndex(h2, lambda x: x[0])
-    op = Incrementalize2(i1.output_handle(), i2.output_handle(), lambda l, r: join_with_index(l, r, lambda k, a, b: made(a, b)), group)
+    joined = lambda l, r: join_with_index(l, r, lambda k, a, b: made(a, b))
+    op = Incrementalize2(i1.output_handle(), i2.output_handle(), joined, group)
 else:
     op = Incrementalize2(h1, h2, lambda l, r: join(l, r, lambda a, b: a[0] == b[0], made), group)
 rows, seconds = 0, []
@@ -173,7 +175,8 @@ def engine(setting: Setting, hint: str, mode: str) -> dict[str, Any]:
         paths = [f"{folder}/{n}" for n in ("employees", "salaries")]
         for path, value in zip(paths, ("name string", "salary bigint"), strict=True):
             spark.sql(
-                f"CREATE TABLE delta.`{path}` (id bigint, {value}) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+                f"CREATE TABLE delta.`{path}` (id bigint, {value}) "
+                "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
             )
         pipe = ivm.Pipeline("employees", spark, Path(folder) / "root")
         for name, path in zip(("employees", "salaries"), paths, strict=True):

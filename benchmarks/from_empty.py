@@ -1,10 +1,11 @@
-"""The 22 TPC-H queries maintained while their relations are loaded from empty: each query its own pipeline over shared Delta tables.
+"""The 22 TPC-H queries maintained while their relations are loaded from empty.
 
-Rows come round-robin over the eight relations (see `loading`) in logical batches: one commit a relation and one refresh a
-batch. The largest batch size loads everything; when half is there, some batches of each smaller size are taken out of
-the same order, and stand for the whole (seconds of a batch times the number of batches): those are marked extrapolated. A physical
-batch of n holds several logical ones in one refresh: `--commits k` splits each batch into k commits of a relation. Setting and
-published figures: McSherry, "Implementing a TPC-H-like evaluation", 2017-04-24.
+Each query is its own pipeline over shared Delta tables. Rows come round-robin over the eight relations (see `loading`)
+in logical batches: one commit a relation and one refresh a batch. The largest batch size loads everything; when half is
+there, some batches of each smaller size are taken out of the same order, and stand for the whole (seconds of a batch
+times the number of batches): those are marked extrapolated. A physical batch of n holds several logical ones in one
+refresh: `--commits k` splits each batch into k commits of a relation. Setting and published figures: McSherry,
+"Implementing a TPC-H-like evaluation", 2017-04-24.
 
     python -m benchmarks.from_empty [--data FOLDER] [--batch 1000000] [--sample 100000 --sample 10000 --sample 1000]
 """
@@ -29,10 +30,12 @@ from benchmarks.loading import boundaries, generated
 
 #: Seconds at logical batches of 100,000 (one worker) and updates/s, as published.
 PUBLISHED = {
-    "q01": (0.79, 7.59e6), "q02": (0.40, 3.30e6), "q03": (0.93, 8.25e6), "q04": (1.25, 5.99e6), "q05": (2.19, 3.58e6), "q06": (0.16, 36.54e6),
-    "q07": (1.50, 5.55e6), "q08": (3.40, 2.60e6), "q09": (4.72, 1.81e6), "q10": (2.39, 3.20e6), "q11": (0.30, 2.67e6), "q12": (0.57, 13.08e6),
-    "q13": (2.21, 0.746e6), "q14": (0.38, 17.06e6), "q15": (0.46, 13.11e6), "q16": (0.58, 2.04e6), "q17": (2.72, 2.28e6), "q18": (3.15, 2.43e6),
-    "q19": (0.24, 26.18e6), "q20": (0.74, 9.88e6), "q21": (5.14, 1.52e6), "q22": (0.99, 1.66e6),
+    "q01": (0.79, 7.59e6), "q02": (0.40, 3.30e6), "q03": (0.93, 8.25e6), "q04": (1.25, 5.99e6),
+    "q05": (2.19, 3.58e6), "q06": (0.16, 36.54e6), "q07": (1.50, 5.55e6), "q08": (3.40, 2.60e6),
+    "q09": (4.72, 1.81e6), "q10": (2.39, 3.20e6), "q11": (0.30, 2.67e6), "q12": (0.57, 13.08e6),
+    "q13": (2.21, 0.746e6), "q14": (0.38, 17.06e6), "q15": (0.46, 13.11e6), "q16": (0.58, 2.04e6),
+    "q17": (2.72, 2.28e6), "q18": (3.15, 2.43e6), "q19": (0.24, 26.18e6), "q20": (0.74, 9.88e6),
+    "q21": (5.14, 1.52e6), "q22": (0.99, 1.66e6),
 }  # fmt: skip
 #: A refresh that took less found nothing new in the relations that its query reads.
 NOTHING_S = 0.3
@@ -142,7 +145,10 @@ def main() -> None:
                         n: {"batch_s": round(statistics.median(kept[n][1:]), 3), "strategy": how[n][-1]} for n in pipes
                     }
                     print(
-                        f"batches of {size:,}: {sum(s['batch_s'] for s in samples[size].values()):.1f} s for all queries",
+                        (
+                            f"batches of {size:,}: "
+                            f"{sum(s['batch_s'] for s in samples[size].values()):.1f} s for all queries"
+                        ),
                         flush=True,
                     )
             taken = order.take(asked.batch)

@@ -1,4 +1,4 @@
-"""Recursive views kept up to date on random graphs, against computing them anew: seconds by number of edges and kind of change.
+"""Recursive views kept up to date on random graphs, against computing them anew: seconds by edges and kind of change.
 
 reached        the nodes that can be reached from one root (a set, WITH RECURSIVE ... UNION)
 distances      the length of the shortest path from a root (a set of (node, length), of which only min is taken)
@@ -25,13 +25,22 @@ from deltalake import DeltaTable, write_deltalake
 from benchmarks import report
 
 VIEWS = {
-    "reached": "WITH RECURSIVE r (node) AS (SELECT node FROM roots UNION SELECT e.dst FROM r JOIN edges e ON e.src = r.node) SELECT node FROM r",
+    "reached": (
+        "WITH RECURSIVE r (node) AS (SELECT node FROM roots "
+        "UNION SELECT e.dst FROM r JOIN edges e ON e.src = r.node) SELECT node FROM r"
+    ),
     "distances": "WITH RECURSIVE r (node, d) AS (SELECT node, CAST(0 AS bigint) FROM roots UNION "
     "SELECT e.dst, r.d + e.length FROM r JOIN edges e ON e.src = r.node) SELECT node, min(d) AS d FROM r GROUP BY node",
-    "components": "WITH RECURSIVE b AS (SELECT src, dst FROM edges UNION ALL SELECT dst, src FROM edges), r (node, seen) AS (SELECT src, src FROM b "
-    "UNION SELECT b.dst, r.seen FROM r JOIN b ON b.src = r.node) SELECT node, min(seen) AS component FROM r GROUP BY node",
-    "parts": "WITH RECURSIVE r (product, part, n) AS (SELECT product, part, n FROM uses UNION ALL "
-    "SELECT r.product, u.part, r.n * u.n FROM r JOIN uses u ON u.product = r.part) SELECT product, part, sum(n) AS n FROM r GROUP BY product, part",
+    "components": (
+        "WITH RECURSIVE b AS (SELECT src, dst FROM edges UNION ALL SELECT dst, src FROM edges), "
+        "r (node, seen) AS (SELECT src, src FROM b UNION SELECT b.dst, r.seen FROM r JOIN b ON b.src = r.node) "
+        "SELECT node, min(seen) AS component FROM r GROUP BY node"
+    ),
+    "parts": (
+        "WITH RECURSIVE r (product, part, n) AS (SELECT product, part, n FROM uses "
+        "UNION ALL SELECT r.product, u.part, r.n * u.n FROM r JOIN uses u ON u.product = r.part) "
+        "SELECT product, part, sum(n) AS n FROM r GROUP BY product, part"
+    ),
 }
 _FEED = {"delta.enableChangeDataFeed": "true"}
 

@@ -1,6 +1,7 @@
-"""What many epochs of tiny changes leave behind: seconds of a refresh, of one that finds nothing to do, files and log, by epoch.
+"""What many epochs of tiny changes leave behind, by epoch.
 
-Three views over one source, of which two rows change before each refresh (inserts, updates and deletes in turn).
+Seconds of a refresh, of one that finds nothing to do, files and log. Three views over one source, of which two rows
+change before each refresh (inserts, updates and deletes in turn).
 
 python -m benchmarks.growth [--epochs 1000] [--every 20] [--keep-hours 0]
 """
@@ -103,7 +104,10 @@ def main() -> None:
 
 
 def _left(root: Path, seconds: list[float]) -> dict[str, Any]:
-    """Median and longest refresh since the last look (the longest holds a compaction), files of the state and of its logs, bytes."""
+    """Median and longest refresh since the last look, files of the state and of its logs, bytes.
+
+    The longest refresh holds a compaction.
+    """
     files = [f for f in root.rglob("*") if f.is_file()]
     ordered = sorted(seconds)
     return {

@@ -1,6 +1,7 @@
-"""TPC-H relations as arrays, and the order in which they are loaded from empty: round-robin, one row of each relation in turn.
+"""TPC-H relations as arrays, and the order in which they are loaded from empty.
 
-A logical batch of n updates holds the next n rows of that order. Setting: McSherry, "Implementing a TPC-H-like evaluation", 2017-04-24.
+That order is round-robin: one row of each relation in turn. A logical batch of n updates holds the next n rows of it.
+Setting: McSherry, "Implementing a TPC-H-like evaluation", 2017-04-24.
 """
 
 from __future__ import annotations

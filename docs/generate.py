@@ -15,12 +15,18 @@ PLANNED = (
     ("backfill", "a rebuild was asked for", "nothing to mend"),
     (
         "settings_changed",
-        "the session's time zone, ANSI mode or another setting by which results go isn't that under which the view was built",
+        (
+            "the session's time zone, ANSI mode or another setting by which results go "
+            "isn't that under which the view was built"
+        ),
         "refresh from sessions with the same settings",
     ),
     (
         "feed_gap",
-        "the change feed has a gap (restored, replaced, put back from a copy, switched off, files or log gone, other columns, rows missing; see sources.md)",
+        (
+            "the change feed has a gap (restored, replaced, put back from a copy, switched off, "
+            "files or log gone, other columns, rows missing; see sources.md)"
+        ),
         "keep the feed on and the log longer than the time between refreshes",
     ),
     ("upstream_replaced", "a view that this one reads was replaced as a whole", "nothing to mend"),

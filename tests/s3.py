@@ -1,4 +1,7 @@
-"""A real S3 server of this machine: moto in a process of its own (in this one, delta-rs would wait for it while it holds the interpreter)."""
+"""A real S3 server of this machine: moto in a process of its own.
+
+In this one, delta-rs would wait for it while it holds the interpreter.
+"""
 
 from __future__ import annotations
 

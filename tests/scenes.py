@@ -28,9 +28,13 @@ VIEWS = {
     "big": "SELECT id, cust, amount * 2 AS twice FROM orders WHERE amount > 2",
     "totals": "SELECT cust, sum(amount) AS s, count(*) AS n FROM orders GROUP BY cust",
     "best": "SELECT cust, max(amount) AS m FROM orders GROUP BY cust",
-    "named": "SELECT /*+ ARRANGE(orders, cust) */ o.id, c.name, o.amount FROM orders o JOIN customers c ON o.cust = c.cust",
+    "named": (
+        "SELECT /*+ ARRANGE(orders, cust) */ o.id, c.name, o.amount FROM orders o JOIN customers c ON o.cust = c.cust"
+    ),
     "rich": "SELECT t.cust, t.s, b.m FROM totals t JOIN best b ON t.cust = b.cust WHERE t.s > 3",
-    "idle": "SELECT c.region, count(o.id) AS n FROM customers c LEFT JOIN orders o ON o.cust = c.cust GROUP BY c.region",
+    "idle": (
+        "SELECT c.region, count(o.id) AS n FROM customers c LEFT JOIN orders o ON o.cust = c.cust GROUP BY c.region"
+    ),
     "nested": "SELECT n, count(*) AS customers FROM (SELECT cust, count(*) AS n FROM orders GROUP BY cust) GROUP BY n",
 }
 ORDERS = pa.schema([("id", pa.int64()), ("cust", pa.int32()), ("amount", pa.int32())])
@@ -70,7 +74,10 @@ def scene(spark: Any, folder: Path | Location, writes: Sequence[Primitive] = ())
 
 
 def change(made: Scene) -> None:
-    """A mixture of changes in both sources; each view changes. No UPDATE of delta-rs: its feed may be incomplete, which is answered by a full refresh."""
+    """A mixture of changes in both sources; each view changes.
+
+    No UPDATE of delta-rs: its feed may be incomplete, which is answered by a full refresh.
+    """
     DeltaTable(path(made, "orders")).delete("id = 5 OR cust = 2")
     rows = [(7, 1, 7), (8, 4, 3), (8, 4, 3), (3, 2, 4), (4, 2, 4)]
     write_deltalake(
@@ -144,7 +151,8 @@ def judged(action: str, points: Sequence[Point], wanted: Sequence[Fault], tried:
     """Raises AssertionError with every try that was not survived."""
     struck = sum(len(t.struck) for t in tried)
     print(
-        f"{action}: {len(points)} points, {len(wanted)} faults, {struck} struck in {len(tried)} tries, {sum(t.refreshes for t in tried)} refreshes"
+        f"{action}: {len(points)} points, {len(wanted)} faults, {struck} struck in {len(tried)} tries, "
+        f"{sum(t.refreshes for t in tried)} refreshes"
     )
     wrong = [str(t) for t in tried if t.troubles]
     assert not wrong, "\n".join([f"{len(wrong)} of {len(tried)}:", *wrong])

@@ -106,7 +106,10 @@ def test_a_folder_that_is_not_right_stops_no_other(airflow_home, tmp_path):
 @pytest.mark.spark
 @pytest.mark.slow
 def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one scenario, since starting Airflow takes longest
-    """Build, follow, skip, a gate that fails, backfills of a slice and of a day: through `airflow standalone` and one Spark Connect server."""
+    """Build, follow, skip, a gate that fails, backfills of a slice and of a day.
+
+    All go through `airflow standalone` and one Spark Connect server.
+    """
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
 

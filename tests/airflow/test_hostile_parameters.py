@@ -1,4 +1,4 @@
-"""Hostile parameters of a backfill run: refused with one sentence before anything is computed, or they mean something."""
+"""Hostile parameters of a backfill run: refused with one sentence before any computation, or they mean something."""
 
 from __future__ import annotations
 

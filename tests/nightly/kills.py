@@ -3,8 +3,8 @@
     python -m tests.nightly.kills --minutes 30 --seed 1
 
 A round changes the sources, starts one or two clients (refresh, backfill, a slice, compact), lets some be killed at a
-random moment or at a random write, or one of their writes fail, and OPTIMIZE and VACUUM run beside them. Their Spark jobs
-live on in the server. Then a client that nobody disturbs must bring all views right, within `REFRESHES` refreshes.
+random moment or at a random write, or one of their writes fail, and OPTIMIZE and VACUUM run beside them. Their Spark
+jobs live on in the server. Then a client that nobody disturbs must bring all views right, within `REFRESHES` refreshes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ ROUNDS_OF_A_SERVER = 150
 FAULTS = ("die_before", "die_amid", "die_after", "fail_before", "fail_amid", "fail_after")
 #: A view of which a statement takes some seconds, so that a killed client leaves it running.
 SLOW = {
-    "slow": "SELECT id, max(sha2(repeat(concat(id, i), 3000), 512)) AS h FROM (SELECT id, explode(sequence(1, 60)) AS i FROM orders) GROUP BY id",
+    "slow": (
+        "SELECT id, max(sha2(repeat(concat(id, i), 3000), 512)) AS h "
+        "FROM (SELECT id, explode(sequence(1, 60)) AS i FROM orders) GROUP BY id"
+    ),
     "plain": "SELECT id, sha2(repeat(concat(id, amount), 30000), 512) AS h FROM orders",
 }
 
@@ -142,7 +145,10 @@ class Rounds:
         some, cust, amount = r.randint(1, 40), r.randint(1, 8), r.randint(-3, 9)
         statement = r.choice(
             (
-                f"INSERT INTO {orders} VALUES ({some}, {cust}, {amount}), ({some + 1}, {cust}, {amount}), ({some}, NULL, NULL)",
+                (
+                    f"INSERT INTO {orders} VALUES ({some}, {cust}, {amount}), "
+                    f"({some + 1}, {cust}, {amount}), ({some}, NULL, NULL)"
+                ),
                 f"INSERT INTO {orders} SELECT * FROM {orders} WHERE id <= {some} LIMIT 5",
                 f"UPDATE {orders} SET amount = {amount}, cust = {cust} WHERE id = {some}",
                 f"UPDATE {orders} SET amount = amount WHERE cust = {cust}",
@@ -192,13 +198,16 @@ class Rounds:
         self.counts.add(rounds=1)
 
     def disturbed(self, lake: Scene) -> list[str]:
-        """One or two clients at a time that die or fail, perhaps with somebody's maintenance beside them; says how they ended."""
+        """One or two clients at a time that die or fail, perhaps with maintenance beside them; says how they ended."""
         told: list[str] = []
         running: list[tuple[Any, Connection, str, float]] = []
         for _ in range(self.random.choice((1, 1, 2))):
             action, fault, life = self.action(), "", float(PATIENCE)
             if self.random.random() < 0.5:
-                fault = f"{self.random.choice(FAULTS)}:{self.random.randint(1, 60)}:{self.random.choice(('disk', 'permission', 'commit'))}"
+                fault = (
+                    f"{self.random.choice(FAULTS)}:{self.random.randint(1, 60)}:"
+                    f"{self.random.choice(('disk', 'permission', 'commit'))}"
+                )
             else:
                 life = self.random.uniform(0.05, 1.1) * self.usual
             running.append(
@@ -217,7 +226,9 @@ class Rounds:
                 os.kill(process.pid, signal.SIGKILL)
             answer = self.ended(process, hears, what)
             told.append(
-                f"{what}: {'killed' if process.exitcode else answer.get('said') or 'ok'} {answer.get('struck', '')}".strip()
+                (
+                    f"{what}: {'killed' if process.exitcode else answer.get('said') or 'ok'} {answer.get('struck', '')}"
+                ).strip()
             )
         return told
 
@@ -241,7 +252,10 @@ class Rounds:
             self.again()
 
     def left(self, lake: Scene) -> list[str]:
-        """What is left over for good: a dead client's job may write for some seconds yet, and the next refresh removes that."""
+        """What is left over for good.
+
+        A dead client's job may write for some seconds yet, and the next refresh removes that.
+        """
         for _ in range(REFRESHES):
             found = leftovers(lake.pipeline(lake.folder))
             if not found:
@@ -265,7 +279,8 @@ class Rounds:
         lake = scene(self.lake.spark, folder)
         lake.views = SLOW
         lake.spark.sql(
-            f"INSERT INTO {ref(lake, 'orders')} SELECT id, CAST(id % 9 AS int), CAST(id % 7 AS int) FROM range(100, 160)"
+            f"INSERT INTO {ref(lake, 'orders')} "
+            "SELECT id, CAST(id % 9 AS int), CAST(id % 7 AS int) FROM range(100, 160)"
         )
         process, hears = self.begun(lake, "refresh")
         until = time.monotonic() + PATIENCE

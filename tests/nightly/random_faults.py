@@ -96,7 +96,8 @@ class Case:
             views = "\n".join(f"  {n}: {sql}" for n, sql in self.views.items())
             told = "\n".join(f"  {t}" for t in self.told)
             self.counts.fail(
-                f"case {self.seed}, batch {batch}: {wrong}\nviews:\n{views}\nwhat happened:\n{told}\nreplay with --replay {self.seed}"
+                f"case {self.seed}, batch {batch}: {wrong}\nviews:\n{views}\n"
+                f"what happened:\n{told}\nreplay with --replay {self.seed}"
             )
         return not wrong
 

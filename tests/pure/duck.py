@@ -92,8 +92,9 @@ class DuckLake:
         )
         self.connection.execute(f"CREATE OR REPLACE TABLE {name}_delta AS {delta}")
         self.connection.execute(
-            f'CREATE OR REPLACE TABLE {name}_both AS SELECT {names}, 1 AS "{IN_NEW}", 1 AS "{IN_OLD}" FROM (SELECT * FROM {name}_new INTERSECT ALL SELECT * FROM {name}_old) '
-            f'UNION ALL SELECT {names}, CASE WHEN "{WEIGHT}" > 0 THEN 1 ELSE 0 END, CASE WHEN "{WEIGHT}" > 0 THEN 0 ELSE 1 END FROM {name}_delta'
+            f'CREATE OR REPLACE TABLE {name}_both AS SELECT {names}, 1 AS "{IN_NEW}", 1 AS "{IN_OLD}" '
+            f"FROM (SELECT * FROM {name}_new INTERSECT ALL SELECT * FROM {name}_old) UNION ALL SELECT {names}, "
+            f'CASE WHEN "{WEIGHT}" > 0 THEN 1 ELSE 0 END, CASE WHEN "{WEIGHT}" > 0 THEN 0 ELSE 1 END FROM {name}_delta'
         )
         (count,) = self.connection.execute(f"SELECT count(*) FROM {name}_delta").fetchone()
         self.moved.discard(name)

@@ -1,7 +1,8 @@
 """DuckDB in the place of a Spark session: what the refresh protocol asks of Spark, over small tables, without a JVM.
 
-Only what `ivm.refresh` and `ivm.feed` call is here. The protocol, its tables (delta-rs) and its files are the real ones, so
-that thousands of faults can be tried in the time that Spark takes for some; what Spark computes is tested elsewhere.
+Only what `ivm.refresh` and `ivm.feed` call is here. The protocol, its tables (delta-rs) and its files are the real
+ones, so that thousands of faults can be tried in the time that Spark takes for some; what Spark computes is tested
+elsewhere.
 """
 
 from __future__ import annotations

@@ -17,11 +17,14 @@ from typing import Any
 import yaml
 
 TEXTS = (
-    "", " ", "x", "orders", "id", "null", "true", "5", "../..", "/", "/dev/null", "/dev/null/x", "s3://bucket/x", "file:///dev/null/x", "file://host/x", "file:x", "C:/x", "~",
-    "a" * 300, "a/" * 3000, "\0", "a\0b", "\ud800", "\udcff", "é", "日本", "\u202e", "\x1b[31m", "\x07", "a\nb", "a\tb", "[/red]", "[bold]", "%s", "{0}", "{x}", "${HOME}", "${", "${}",
-    "${IVM_NOT_SET}", "${IVM_NOT_SET:-}", "$HOME", "`", "'", '"', "a`b", "a'b", "a;b", "a b", "-a", "--", "--json", "-", "@file", "*", "?", "//", "\\", "a\\", "__ivm_x", "_ivm", "_IVM", "ORDERS",
-    "select", "t; DROP TABLE t", "1=1) OR (1=1", "k = 1 --", "1" * 400, "1e400", "0x", "nan", "-0", "2026-02-30", "2026-03-31", "0 5 * * *", "@daily", "@never", "* * * *", "99 * * * *",
-    "totals", "views", "delta", "state", "auto", "full", "incremental", "native", "spark", "expect_column_to_exist", "expect_nonsense", "⟦t⟧", "<script>", "name", "root",
+    "", " ", "x", "orders", "id", "null", "true", "5", "../..", "/", "/dev/null", "/dev/null/x", "s3://bucket/x",
+    "file:///dev/null/x", "file://host/x", "file:x", "C:/x", "~", "a" * 300, "a/" * 3000, "\0", "a\0b", "\ud800",
+    "\udcff", "é", "日本", "\u202e", "\x1b[31m", "\x07", "a\nb", "a\tb", "[/red]", "[bold]", "%s", "{0}", "{x}",
+    "${HOME}", "${", "${}", "${IVM_NOT_SET}", "${IVM_NOT_SET:-}", "$HOME", "`", "'", '"', "a`b", "a'b", "a;b", "a b",
+    "-a", "--", "--json", "-", "@file", "*", "?", "//", "\\", "a\\", "__ivm_x", "_ivm", "_IVM", "ORDERS", "select",
+    "t; DROP TABLE t", "1=1) OR (1=1", "k = 1 --", "1" * 400, "1e400", "0x", "nan", "-0", "2026-02-30", "2026-03-31",
+    "0 5 * * *", "@daily", "@never", "* * * *", "99 * * * *", "totals", "views", "delta", "state", "auto", "full",
+    "incremental", "native", "spark", "expect_column_to_exist", "expect_nonsense", "⟦t⟧", "<script>", "name", "root",
 )  # fmt: skip
 SCALARS: tuple[Any, ...] = (
     None,
@@ -42,12 +45,30 @@ SCALARS: tuple[Any, ...] = (
     float("nan"),
 )
 TOKENS = (
-    *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "UNION ALL", "UNION", "EXCEPT", "JOIN", "LEFT JOIN", "ON", "AS", "WITH", "WITH RECURSIVE", "LATERAL"),
-    *("(", ")", ",", ";", "--", "/*", "*/", "/*+ ARRANGE(a, k) */", "/*+", "'", '"', "`", "\\", ".", "..", "*", "a.*", "::", "->", "=>", "?", ":p", "$1", "{", "}", "[", "]", "@"),
-    *("NULL", "1", "-1", "1e999", "0x1F", "X'zz'", "r'\\'", "99999999999999999999999999", "INTERVAL", "DATE", "CAST(", "AS INT)", "OVER (", "PARTITION BY", "ROWS", "QUALIFY"),
-    *("sum(", "count(*)", "count(DISTINCT", "max(", "explode(", "rand()", "current_date", "IDENTIFIER('a')", "a", "b", "c", "k", "x", "y", "t", "v", "v__1", "nowhere", "a b", "`a b`"),
-    *("EXISTS (", "NOT", "IN (", "BETWEEN", "LIKE", "IS", "CASE", "WHEN", "END", "GROUPING SETS", "ROLLUP(", "CUBE(", "PIVOT (", "UNPIVOT (", "LIMIT", "OFFSET", "TABLESAMPLE (1 ROWS)"),
-    *("VALUES (1)", "TABLE a", "CREATE TABLE z AS", "DROP TABLE a", "INSERT INTO a", "EXPLAIN", "SET x = 1", "VERSION AS OF 1", "delta.`/x`", "json.`/x`", "range(3)", "⟦a⟧", "⟦", "\u2028", "\u00a0", "é"),
+    *(
+        "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "UNION ALL", "UNION", "EXCEPT", "JOIN",
+        "LEFT JOIN", "ON", "AS", "WITH", "WITH RECURSIVE", "LATERAL",
+    ),
+    *(
+        "(", ")", ",", ";", "--", "/*", "*/", "/*+ ARRANGE(a, k) */", "/*+", "'", '"', "`", "\\", ".", "..", "*", "a.*",
+        "::", "->", "=>", "?", ":p", "$1", "{", "}", "[", "]", "@",
+    ),
+    *(
+        "NULL", "1", "-1", "1e999", "0x1F", "X'zz'", "r'\\'", "99999999999999999999999999", "INTERVAL", "DATE", "CAST(",
+        "AS INT)", "OVER (", "PARTITION BY", "ROWS", "QUALIFY",
+    ),
+    *(
+        "sum(", "count(*)", "count(DISTINCT", "max(", "explode(", "rand()", "current_date", "IDENTIFIER('a')", "a", "b",
+        "c", "k", "x", "y", "t", "v", "v__1", "nowhere", "a b", "`a b`",
+    ),
+    *(
+        "EXISTS (", "NOT", "IN (", "BETWEEN", "LIKE", "IS", "CASE", "WHEN", "END", "GROUPING SETS", "ROLLUP(", "CUBE(",
+        "PIVOT (", "UNPIVOT (", "LIMIT", "OFFSET", "TABLESAMPLE (1 ROWS)",
+    ),
+    *(
+        "VALUES (1)", "TABLE a", "CREATE TABLE z AS", "DROP TABLE a", "INSERT INTO a", "EXPLAIN", "SET x = 1",
+        "VERSION AS OF 1", "delta.`/x`", "json.`/x`", "range(3)", "⟦a⟧", "⟦", "\u2028", "\u00a0", "é",
+    ),
 )  # fmt: skip
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 Folder = dict[str, bytes]

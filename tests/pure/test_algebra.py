@@ -46,7 +46,9 @@ VIEWS = {
     "left_join_residual": "SELECT r.a, r.b, s.c FROM r LEFT JOIN s ON r.b = s.b AND s.c > r.a",
     "left_join_chain": "SELECT r.a, s.c, t.d FROM r LEFT JOIN s ON r.b = s.b LEFT JOIN t ON s.c = t.c",
     "left_join_inner": "SELECT r.a, s.c, t.d FROM r LEFT JOIN s ON r.b = s.b JOIN t ON r.a = t.c",
-    "left_join_derived": "SELECT r.a, x.one FROM r LEFT JOIN (SELECT s.b, 1 AS one FROM s JOIN t ON s.c = t.c) x ON x.b = r.b",
+    "left_join_derived": (
+        "SELECT r.a, x.one FROM r LEFT JOIN (SELECT s.b, 1 AS one FROM s JOIN t ON s.c = t.c) x ON x.b = r.b"
+    ),
     "left_join_inequality": "SELECT r.a, s.c FROM r LEFT JOIN s ON r.b < s.b",
     "left_join_null_safe": "SELECT r.a, s.c FROM r LEFT JOIN s ON r.b <=> s.b",
     "right_join": "SELECT r.a, s.c FROM r RIGHT JOIN s ON r.b = s.b AND r.a > 1",
@@ -61,7 +63,10 @@ VIEWS = {
     "not_exists": "SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.b = r.b)",
     "exists_or": "SELECT a, b FROM r WHERE a = 1 OR EXISTS (SELECT 1 FROM s WHERE s.b = r.b)",
     "exists_value": "SELECT a, CASE WHEN EXISTS (SELECT 1 FROM s WHERE s.b = r.b) THEN 1 ELSE 0 END AS e FROM r",
-    "exists_nested": "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.b = r.b AND NOT EXISTS (SELECT 1 FROM t WHERE t.c = s.c))",
+    "exists_nested": (
+        "SELECT a FROM r WHERE EXISTS "
+        "(SELECT 1 FROM s WHERE s.b = r.b AND NOT EXISTS (SELECT 1 FROM t WHERE t.c = s.c))"
+    ),
     "exists_join": "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s, t WHERE s.c = t.c AND s.b = r.b AND t.d > r.a)",
     "exists_whole": "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE c > 2)",
     "in": "SELECT a, b FROM r WHERE b IN (SELECT b FROM s WHERE c > 1)",
@@ -91,7 +96,10 @@ VIEWS = {
     "rollup": "SELECT a, b, count(*) AS n FROM r GROUP BY ROLLUP (a, b)",
     "grouping_sets": "SELECT a, b, max(a) AS n FROM r GROUP BY GROUPING SETS ((a, b), (b))",
     "aggregate_of_aggregate": "SELECT m, count(*) AS n FROM (SELECT b, max(a) AS m FROM r GROUP BY b) x GROUP BY m",
-    "join_of_aggregates": "SELECT x.b, x.n, y.m FROM (SELECT b, count(*) AS n FROM r GROUP BY b) x LEFT JOIN (SELECT b, max(c) AS m FROM s GROUP BY b) y ON x.b = y.b",
+    "join_of_aggregates": (
+        "SELECT x.b, x.n, y.m FROM (SELECT b, count(*) AS n FROM r GROUP BY b) x "
+        "LEFT JOIN (SELECT b, max(c) AS m FROM s GROUP BY b) y ON x.b = y.b"
+    ),
     "values": "SELECT r.a, v.n FROM r JOIN (VALUES (1, 'x'), (2, 'y')) AS v(k, n) ON r.b = v.k",
     "cte": "WITH x AS (SELECT a, b FROM r WHERE a < 4) SELECT x.a, s.c FROM x JOIN s ON x.b = s.b",
 }
@@ -231,7 +239,10 @@ MADE_UP = {
 
 @pytest.mark.parametrize("view", MADE_UP)
 def test_the_units_make_up_the_view(view, analyzer, lakes):
-    """The rules are tested against units above; here the units against the view's own SQL, in two states, and its delta in between."""
+    """The rules are tested against units above; here the units against the view's own SQL.
+
+    In two states, and its delta in between.
+    """
     program = parse_view("v", MADE_UP[view], dict(RELATIONS), analyzer)
     lake = lakes[0]
     for place, name in enumerate(RELATIONS):

@@ -148,7 +148,10 @@ def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
 
 
 def test_an_arrangement_follows_only_the_history_that_it_came_from(tmp_path, monkeypatch):
-    """Two commits of one number are told apart by their marks: a source's folder was put back from a copy, then written to."""
+    """Two commits of one number are told apart by their marks.
+
+    A source's folder was put back from a copy, then written to.
+    """
     layout = Layout(Location.of(str(tmp_path)))
     context, asked = SimpleNamespace(layout=layout), Arranged("t", ("k",), ("view",))
     start = batch([((1, "a"), 5, 1)], dimensions=1).rename_columns(["k", "v", "time_0", WEIGHT])

@@ -24,19 +24,37 @@ RELATIONS = {
 PAIRS = {
     "map": (EDGES.map(s="src + dst"), lambda e, m: e.map(lambda c: {"s": c["src"] + c["dst"]})),
     "filter": (EDGES.filter("src > 1"), lambda e, m: e.filter(lambda c: c["src"] > 1)),
-    "concat": (EDGES.concat(EDGES.map(src="dst", dst="src")), lambda e, m: e + e.map(lambda c: {"src": c["dst"], "dst": c["src"]})),
+    "concat": (
+        EDGES.concat(EDGES.map(src="dst", dst="src")),
+        lambda e, m: e + e.map(lambda c: {"src": c["dst"], "dst": c["src"]}),
+    ),
     "join": (EDGES.join(MORE, ["src"]), lambda e, m: e.join(m, ["src"])),
-    "join_with_index": (EDGES.join_with_index(MORE, ["src"]), lambda e, m: e.indexed(["src"]).join_with_index(m.indexed(["src"]))),
-    "semijoin": (EDGES.semijoin(MORE, ["src"]), lambda e, m: e.semijoin(m.map(lambda c: {"src": c["src"]}).distinct(), ["src"])),
+    "join_with_index": (
+        EDGES.join_with_index(MORE, ["src"]),
+        lambda e, m: e.indexed(["src"]).join_with_index(m.indexed(["src"])),
+    ),
+    "semijoin": (
+        EDGES.semijoin(MORE, ["src"]),
+        lambda e, m: e.semijoin(m.map(lambda c: {"src": c["src"]}).distinct(), ["src"]),
+    ),
     "antijoin": (EDGES.antijoin(MORE, ["src"]), lambda e, m: e.antijoin(m, ["src"])),
     "distinct": (EDGES.map(src="src").distinct(), lambda e, m: e.map(lambda c: {"src": c["src"]}).distinct()),
     "count": (EDGES.map(src="src").count("n"), lambda e, m: e.map(lambda c: {"src": c["src"]}).count(["n"])),
-    "count_total_u": (EDGES.map(src="src").count_total_u("n"), lambda e, m: e.map(lambda c: {"src": c["src"]}).count(["n"])),
-    "explode": (EDGES.explode(["src"], total="dst").count("n"), lambda e, m: e.explode(["src"], ["dst"]).count(["total", "n"])),
-    "degrees": (EDGES.map(src="src").count_total().map(n="count").count_total(), lambda e, m: e.map(lambda c: {"src": c["src"]}).count().map(lambda c: {"n": c["count"]}).count()),
+    "count_total_u": (
+        EDGES.map(src="src").count_total_u("n"),
+        lambda e, m: e.map(lambda c: {"src": c["src"]}).count(["n"]),
+    ),
+    "explode": (
+        EDGES.explode(["src"], total="dst").count("n"),
+        lambda e, m: e.explode(["src"], ["dst"]).count(["total", "n"]),
+    ),
+    "degrees": (
+        EDGES.map(src="src").count_total().map(n="count").count_total(),
+        lambda e, m: e.map(lambda c: {"src": c["src"]}).count().map(lambda c: {"n": c["count"]}).count(),
+    ),
     "reduce": (EDGES.reduce(["src"], m="max(dst)"), lambda e, m: e.reduce(["src"], lambda _, c: {max(c): 1}, ["m"])),
     "top_k": (EDGES.top_k(["src"], "dst", 2), lambda e, m: e.top_k(["src"], ["dst"], 2)),
-}  # fmt: skip
+}
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8)
 
 

@@ -43,7 +43,10 @@ def walks(sql: str, changed: set[str]):
     return unit, walked, facts, requests
 
 
-JOIN = "SELECT c.nation, sum(l.price) AS s FROM customer c JOIN orders o ON o.ck = c.ck JOIN lines l ON l.ok = o.ok GROUP BY c.nation"
+JOIN = (
+    "SELECT c.nation, sum(l.price) AS s "
+    "FROM customer c JOIN orders o ON o.ck = c.ck JOIN lines l ON l.ok = o.ok GROUP BY c.nation"
+)
 
 
 def _levels(reached):
@@ -109,7 +112,10 @@ def test_keys_of_views(sql, key):
         ("SELECT max(ok) AS m FROM orders GROUP BY day", ["v__1", "v"]),
         ("SELECT count(*) AS n FROM (SELECT DISTINCT ck FROM orders) x", ["v__1", "v"]),
         (
-            "SELECT a.n + b.n AS n FROM (SELECT day, count(*) AS n FROM orders GROUP BY day) a JOIN (SELECT day, sum(ck) AS n FROM orders GROUP BY day) b ON a.day = b.day",
+            (
+                "SELECT a.n + b.n AS n FROM (SELECT day, count(*) AS n FROM orders GROUP BY day) a "
+                "JOIN (SELECT day, sum(ck) AS n FROM orders GROUP BY day) b ON a.day = b.day"
+            ),
             ["v__1", "v__2", "v"],
         ),
     ],
@@ -184,9 +190,9 @@ def test_what_the_parser_stumbles_over_is_refused(sql, message):
 
 def test_splice_leaves_all_else_alone():
     sql = "WITH orders AS (SELECT * FROM lines /* lines */) SELECT 'lines', l.n FROM orders l, lines WHERE lines.n = 1"
-    assert (
-        splice(sql, {"lines": "X"})
-        == "WITH orders AS (SELECT * FROM X AS `lines` /* lines */) SELECT 'lines', l.n FROM orders l, X AS `lines` WHERE lines.n = 1"
+    assert splice(sql, {"lines": "X"}) == (
+        "WITH orders AS (SELECT * FROM X AS `lines` /* lines */) "
+        "SELECT 'lines', l.n FROM orders l, X AS `lines` WHERE lines.n = 1"
     )
 
 

@@ -119,9 +119,13 @@ def test_other_types_are_refused(text):
         parse_condition(text)
 
 
-PIECES = ["k", "v", "=", "<", "1", "'a'", "\"b\"", "`c`", "(", ")", " ", "AND", "OR", "NOT", "IN", "IS NULL", "--", "/*", "*/", ";", ",", "\\", "'", '"', "`", "\n",
-          "SELECT", "UNION", "LIMIT", "OVER ()", "sum(k)", "f(", "x ->", "?", ":p", "$", "{", "}", "[", "]", "r'", "x'", "INTERVAL", "DAY", "CASE WHEN", "THEN", "END",
-          "EXTRACT(", "FROM", "CAST(", "AS INT)", "::", ".", "*", "=>", "⟦t⟧", "\u2028", "e", "1e", "BETWEEN", "LIKE", "ESCAPE", "TRIM(", "DATE '2026-01-01'"]  # fmt: skip
+PIECES = [
+    "k", "v", "=", "<", "1", "'a'", "\"b\"", "`c`", "(", ")", " ", "AND", "OR", "NOT", "IN", "IS NULL", "--", "/*",
+    "*/", ";", ",", "\\", "'", '"', "`", "\n", "SELECT", "UNION", "LIMIT", "OVER ()", "sum(k)", "f(", "x ->", "?", ":p",
+    "$", "{", "}", "[", "]", "r'", "x'", "INTERVAL", "DAY", "CASE WHEN", "THEN", "END", "EXTRACT(", "FROM", "CAST(",
+    "AS INT)", "::", ".", "*", "=>", "⟦t⟧", "\u2028", "e", "1e", "BETWEEN", "LIKE", "ESCAPE", "TRIM(",
+    "DATE '2026-01-01'",
+]  # fmt: skip
 
 
 @settings(max_examples=400, deadline=None)

@@ -249,7 +249,10 @@ def test_the_catalog_of_expectations_is_their_own(folder):
 
 def test_reading_a_folder_imports_nothing_heavy(folder):
     """Airflow's DAG processor does it every few seconds."""
-    script = f"import sys, ivm.config; ivm.config.load_folder({str(folder)!r}); print({{'great_expectations', 'pyspark', 'deltalake', 'sqlglot', 'pandas'}} & set(sys.modules))"
+    script = (
+        f"import sys, ivm.config; ivm.config.load_folder({str(folder)!r}); "
+        f"print({{'great_expectations', 'pyspark', 'deltalake', 'sqlglot', 'pandas'}} & set(sys.modules))"
+    )
     assert (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"
     )

@@ -1,4 +1,7 @@
-"""A lost data file keeps one unit from being compacted, not the others, and is mended by the next refresh. DuckDB stands in Spark's place."""
+"""A lost data file keeps one unit from being compacted, not the others, and is mended by the next refresh.
+
+DuckDB stands in Spark's place.
+"""
 
 from __future__ import annotations
 

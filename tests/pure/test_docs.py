@@ -22,7 +22,7 @@ def test_links_lead_somewhere():
 
 
 def test_each_event_of_a_source_has_its_row():
-    """The matrix in docs/sources.md and the events that tests/spark/test_sources.py plays: the same names, the same answers."""
+    """The matrix in docs/sources.md and the events in tests/spark/test_sources.py: the same names, the same answers."""
     import re
 
     from tests.spark.test_sources import EVENTS

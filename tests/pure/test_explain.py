@@ -1,4 +1,7 @@
-"""What `explain` shows is what a refresh runs: the same strategies, decided by the same function. DuckDB stands in Spark's place."""
+"""What `explain` shows is what a refresh runs: the same strategies, decided by the same function.
+
+DuckDB stands in Spark's place.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,14 @@ from tests.scenes import VIEWS, change, path, scene
 
 MORE = {
     "first": "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 3",
-    "reached": "WITH RECURSIVE r(id, n) AS (SELECT id, amount FROM orders UNION SELECT o.id, r.n FROM r JOIN orders o ON o.cust = r.id) SELECT id, n FROM r",
-    "upto": "WITH RECURSIVE r(n) AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT r.n, o.id FROM r JOIN orders o ON o.id = r.n",
+    "reached": (
+        "WITH RECURSIVE r(id, n) AS (SELECT id, amount FROM orders "
+        "UNION SELECT o.id, r.n FROM r JOIN orders o ON o.cust = r.id) SELECT id, n FROM r"
+    ),
+    "upto": (
+        "WITH RECURSIVE r(n) AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) "
+        "SELECT r.n, o.id FROM r JOIN orders o ON o.id = r.n"
+    ),
 }
 
 

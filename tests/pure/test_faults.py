@@ -1,7 +1,7 @@
 """The process dies, or one write fails, at every write of every action; then new processes must bring all right.
 
-DuckDB stands in Spark's place, all else is real. Each write is struck in one way a run, which rotates with the write and
-IVM_FAULT_SEED, two before each recovery; the nightly form (IVM_NIGHTLY=1) strikes it in every way, each alone.
+DuckDB stands in Spark's place, all else is real. Each write is struck in one way a run, which rotates with the write
+and IVM_FAULT_SEED, two before each recovery; the nightly form (IVM_NIGHTLY=1) strikes it in every way, each alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Random views over random changes: each unit's delta is its new rows less its old ones, and the units make up the query."""
+"""Random views over random changes.
+
+Each unit's delta is its new rows less its old ones, and the units make up the query.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What epochs of tiny changes leave behind is bounded: files are removed with what they held. DuckDB stands in Spark's place."""
+"""What epochs of tiny changes leave behind is bounded: files are removed with what they held.
+
+DuckDB stands in Spark's place.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Bad input: whatever a person writes or passes is taken for what it means, or refused with one sentence and a hint.
 
-In CI some hundred cases of each kind with fixed seeds; with IVM_NIGHTLY=1 IVM_HOSTILE of them (10,000 by default) from IVM_SEED on.
+In CI some hundred cases of each kind with fixed seeds; with IVM_NIGHTLY=1 IVM_HOSTILE of them (10,000 by default) from
+IVM_SEED on.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Cases:
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - that is what is looked for
             at = traceback.extract_tb(error.__traceback__)[-1]
             self.findings.append(
-                f"{self.kind} of seed {seed}: {type(error).__name__}: {str(error)[:300]} at {at.filename}:{at.lineno} {str(what)[:300]!r}"
+                f"{self.kind} of seed {seed}: {type(error).__name__}: {str(error)[:300]} "
+                f"at {at.filename}:{at.lineno} {str(what)[:300]!r}"
             )
 
     def judge(self) -> None:
@@ -95,18 +97,27 @@ FILES = {
         "schedule": "0 5 * * *",
         "retention": {"hours": 24, "epochs": 10},
         "sources": {
-            "orders": {"path": "./orders", "primary_key": ["id"], "foreign_keys": {"customer": "customers"}, "effective_date": "day"},
+            "orders": {
+                "path": "./orders",
+                "primary_key": ["id"],
+                "foreign_keys": {"customer": "customers"},
+                "effective_date": "day",
+            },
             "customers": {"path": "./customers", "primary_key": "customer"},
         },
         "views": {"totals": {"mode": "auto"}, "large": {"mode": "full"}},
     },
-    "views/totals.sql": "-- mode: auto\nSELECT customer, sum(amount) AS total, count(*) AS n FROM orders GROUP BY customer",
+    "views/totals.sql": (
+        "-- mode: auto\nSELECT customer, sum(amount) AS total, count(*) AS n FROM orders GROUP BY customer"
+    ),
     "views/large.sql": "SELECT id, amount FROM orders WHERE amount > 10",
     "checks.yml": {
         "totals": {"delta": [{"expect_column_values_to_not_be_null": {"column": "customer"}}]},
-        "large": {"state": [{"expect_column_values_to_be_between": {"column": "amount", "min_value": 10, "mostly": 0.9}}]},
+        "large": {
+            "state": [{"expect_column_values_to_be_between": {"column": "amount", "min_value": 10, "mostly": 0.9}}]
+        },
     },
-}  # fmt: skip
+}
 
 
 def write(folder: Path, files: dict[str, bytes]) -> None:
@@ -190,7 +201,10 @@ RELATIONS = {
 
 
 class Analyzer(DuckAnalyzer):
-    """DuckDB's answer, and where it has none, columns made up from the names: so the compiler is led beyond what DuckDB knows."""
+    """DuckDB's answer, and where it has none, columns made up from the names.
+
+    So the compiler is led beyond what DuckDB knows.
+    """
 
     def schema(self, sql):
         with contextlib.suppress(duckdb.Error, SqlglotError, RuntimeError, LookupError, ValueError):

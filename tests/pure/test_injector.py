@@ -37,8 +37,10 @@ def work(root: Path) -> None:
     shutil.rmtree(folder)
 
 
-POINTS = ["delta append t", "delta delete t", "delta compact t", "mkdir scratch", "parquet scratch/rows.parquet", "text scratch/note.partial",
-          "rename scratch/note", "open lock", "rmtree scratch"]  # fmt: skip
+POINTS = [
+    "delta append t", "delta delete t", "delta compact t", "mkdir scratch", "parquet scratch/rows.parquet",
+    "text scratch/note.partial", "rename scratch/note", "open lock", "rmtree scratch",
+]  # fmt: skip
 
 
 def test_points_are_the_writes_under_the_root_in_order(tmp_path):

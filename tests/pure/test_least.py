@@ -14,7 +14,10 @@ E = Relation("e", "source", (Column("src", "int"), Column("dst", "int"), Column(
 
 
 def least(base, step, where="", taken="SELECT node, min(d) AS d FROM r GROUP BY node"):
-    sql = f"WITH RECURSIVE r (node, d) AS (SELECT {base} FROM e UNION SELECT {step} FROM r JOIN e ON e.src = r.node {where}) {taken}"
+    sql = (
+        f"WITH RECURSIVE r (node, d) AS (SELECT {base} FROM e "
+        f"UNION SELECT {step} FROM r JOIN e ON e.src = r.node {where}) {taken}"
+    )
     program = with_least(parse_view("v", sql, {"e": E}, DuckAnalyzer()))
     assert program.refusals == ()
     (unit,) = [u for u in program.units if u.fixpoint]

@@ -1,4 +1,7 @@
-"""Every verb of a location, the same on a folder, in memory and on an S3 server; and what is said where a store can't be used."""
+"""Every verb of a location, the same on a folder, in memory and on an S3 server.
+
+And what is said where a store can't be used.
+"""
 
 from __future__ import annotations
 
@@ -160,8 +163,10 @@ def test_a_source_on_s3_is_read_and_counted_without_spark(s3):
 
 def test_of_processes_that_take_a_lock_one_succeeds(s3):
     taker = (
-        "import sys, time\nfrom ivm.errors import ConcurrentRefreshError\nfrom ivm.storage.location import Location\nfrom ivm.storage.lock import exclusive\n"
-        "try:\n    with exclusive(Location.of(sys.argv[1]), 'p'):\n        print('held', flush=True)\n        sys.stdin.read()\n"
+        "import sys, time\nfrom ivm.errors import ConcurrentRefreshError\n"
+        "from ivm.storage.location import Location\nfrom ivm.storage.lock import exclusive\n"
+        "try:\n    with exclusive(Location.of(sys.argv[1]), 'p'):\n"
+        "        print('held', flush=True)\n        sys.stdin.read()\n"
         "except ConcurrentRefreshError:\n    print('refused', flush=True)\n"
     )
     takers = [

@@ -55,15 +55,18 @@ def test_others_stay_as_they_are(sql):
 
 
 def test_entries_come_after_those_that_they_read():
-    sql = """WITH RECURSIVE a AS (SELECT ck FROM start UNION SELECT ck FROM b), start AS (SELECT ck FROM customer), reader AS (SELECT ck FROM a),
-    b AS (SELECT ck + 1 AS ck FROM a WHERE ck < 5) SELECT ck FROM reader"""
+    sql = (
+        "WITH RECURSIVE a AS (SELECT ck FROM start UNION SELECT ck FROM b), start AS (SELECT ck FROM customer), "
+        "reader AS (SELECT ck FROM a),\n    b AS (SELECT ck + 1 AS ck FROM a WHERE ck < 5) SELECT ck FROM reader"
+    )
     assert [name for name, *_ in split_with(as_one(sql))] == ["start", "__ivm_recursion_1", "a", "b", "reader", ""]
     assert len(parse_view("v", sql, dict(RELATIONS), DuckAnalyzer()).units) == 2
 
 
 def test_columns_are_typed_by_what_can_be_typed_first():
     text = as_one(
-        "WITH RECURSIVE a AS (SELECT day, ck FROM b), b AS (SELECT ok, day, ck FROM orders UNION ALL SELECT ck, day, ck FROM a) SELECT day FROM a"
+        "WITH RECURSIVE a AS (SELECT day, ck FROM b), "
+        "b AS (SELECT ok, day, ck FROM orders UNION ALL SELECT ck, day, ck FROM a) SELECT day FROM a"
     )
     assert DuckAnalyzer().schema(
         text.replace("FROM orders", "FROM (SELECT 1::BIGINT AS ok, DATE '2024-01-01' AS day, 2::BIGINT AS ck)")
@@ -74,16 +77,61 @@ def test_columns_are_typed_by_what_can_be_typed_first():
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("WITH RECURSIVE a AS (SELECT ck FROM b), b AS (SELECT ck FROM a) SELECT ck FROM a", "none has a part to start from"),
-        ("WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b), b AS (SELECT ck FROM orders UNION ALL SELECT ck FROM a) SELECT ck FROM a", "some as sets"),
-        ("WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b ORDER BY ck), b AS (SELECT ck FROM a) SELECT ck FROM a", "ORDER BY around its parts"),
-        ("WITH RECURSIVE a (x, y) AS (SELECT ck FROM customer UNION SELECT ck FROM b), b AS (SELECT x FROM a) SELECT x FROM a", "names 2 columns, but its query has 1"),
-        ("WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b), b AS (SELECT ck FROM a), lines AS (SELECT 1) SELECT ck FROM a", "'lines' is also a table"),
-        ("WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b), b AS (SELECT ck FROM a JOIN elsewhere) SELECT ck FROM a", "neither a source nor a view"),
-        ("WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b), b AS (SELECT max(ck) AS ck FROM a) SELECT ck FROM a", "grouped, sorted or subtracted"),
-        ("WITH RECURSIVE a AS (SELECT rand() AS r FROM customer UNION SELECT r FROM b), b AS (SELECT r FROM a) SELECT r FROM a", "another answer each time"),
+        (
+            "WITH RECURSIVE a AS (SELECT ck FROM b), b AS (SELECT ck FROM a) SELECT ck FROM a",
+            "none has a part to start from",
+        ),
+        (
+            (
+                "WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b), "
+                "b AS (SELECT ck FROM orders UNION ALL SELECT ck FROM a) SELECT ck FROM a"
+            ),
+            "some as sets",
+        ),
+        (
+            (
+                "WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b ORDER BY ck), "
+                "b AS (SELECT ck FROM a) SELECT ck FROM a"
+            ),
+            "ORDER BY around its parts",
+        ),
+        (
+            (
+                "WITH RECURSIVE a (x, y) AS (SELECT ck FROM customer UNION SELECT ck FROM b), "
+                "b AS (SELECT x FROM a) SELECT x FROM a"
+            ),
+            "names 2 columns, but its query has 1",
+        ),
+        (
+            (
+                "WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b), "
+                "b AS (SELECT ck FROM a), lines AS (SELECT 1) SELECT ck FROM a"
+            ),
+            "'lines' is also a table",
+        ),
+        (
+            (
+                "WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b), "
+                "b AS (SELECT ck FROM a JOIN elsewhere) SELECT ck FROM a"
+            ),
+            "neither a source nor a view",
+        ),
+        (
+            (
+                "WITH RECURSIVE a AS (SELECT ck FROM customer UNION SELECT ck FROM b), "
+                "b AS (SELECT max(ck) AS ck FROM a) SELECT ck FROM a"
+            ),
+            "grouped, sorted or subtracted",
+        ),
+        (
+            (
+                "WITH RECURSIVE a AS (SELECT rand() AS r FROM customer UNION SELECT r FROM b), "
+                "b AS (SELECT r FROM a) SELECT r FROM a"
+            ),
+            "another answer each time",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_such_form_is_named(sql, said):
     with pytest.raises(ViewError, match=said) as raised:
         parse_view("v", sql, dict(RELATIONS), DuckAnalyzer())

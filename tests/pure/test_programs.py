@@ -1,4 +1,4 @@
-"""The cache of compiled programs: read back as they were written, and by nobody who would understand a view otherwise."""
+"""The cache of compiled programs: read back as written, and by nobody who would understand a view otherwise."""
 
 from __future__ import annotations
 

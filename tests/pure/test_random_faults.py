@@ -1,7 +1,8 @@
-"""Random views, random changes and random faults together, DuckDB in Spark's place: after each recovery the views are right.
+"""Random views, random changes and random faults together: after each recovery the views are right.
 
-A failing case is shrunk, and printed whole by hypothesis. IVM_FAULT_CASES sets how many are tried (nightly: 1,000), and the counts
-are then kept in build/nightly; `tests/nightly/random_faults.py` does the same with typed views on Spark.
+DuckDB stands in Spark's place. A failing case is shrunk, and printed whole by hypothesis. IVM_FAULT_CASES sets how many
+are tried (nightly: 1,000), and the counts are then kept in build/nightly; `tests/nightly/random_faults.py` does the
+same with typed views on Spark.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ faults = st.builds(
     st.one_of(st.integers(1, 8), st.integers(1, 25)),
     st.sampled_from(Trouble),
 )
-#: (what is done, with which fault, what changes before it: a table and rows to insert, or a value of its first column to delete;
-#: what somebody else does to which table before it)
+#: (what is done, with which fault, what changes before it: a table and rows to insert, or a value of its first column
+#: to delete; what somebody else does to which table before it)
 steps = st.tuples(
     st.sampled_from(("refresh", "refresh", "refresh", "compact", "backfill")),
     faults,

@@ -1,4 +1,7 @@
-"""The whole refresh protocol with its sources and its root on an S3 server; DuckDB stands in Spark's place, all else is real."""
+"""The whole refresh protocol with its sources and its root on an S3 server.
+
+DuckDB stands in Spark's place, all else is real.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ from tests.scenes import ACTIONS, VIEWS, change, scene
 
 @pytest.fixture(autouse=True)
 def without_a_jvm(monkeypatch, tmp_path):
-    """Spark's functions are built in this process, as over Connect; what lies in the working directory at the end was put there by mistake."""
+    """Spark's functions are built in this process, as over Connect.
+
+    What lies in the working directory at the end was put there by mistake.
+    """
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

@@ -1,4 +1,7 @@
-"""A view is never carried on in a session whose settings give other results than those it was built with. DuckDB stands in Spark's place."""
+"""A view is never carried on in a session whose settings give other results than those it was built with.
+
+DuckDB stands in Spark's place.
+"""
 
 from __future__ import annotations
 

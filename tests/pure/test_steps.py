@@ -37,5 +37,8 @@ def test_from_one_to_another(monkeypatch):
 
 
 def test_to_know_the_order_is_cheap():
-    code = "import sys, ivm.refresh.protocol; print(sorted({'pyspark', 'deltalake', 'pyarrow', 'sqlglot'} & set(sys.modules)))"
+    code = (
+        "import sys, ivm.refresh.protocol; "
+        "print(sorted({'pyspark', 'deltalake', 'pyarrow', 'sqlglot'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

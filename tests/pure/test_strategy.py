@@ -21,7 +21,10 @@ from ivm.planner.strategy import (
 from ivm.rewrite.slices import Facts
 from tests.pure.test_compile import BIG, RELATIONS, program
 
-RECURSION = "WITH RECURSIVE r(ok, n) AS (SELECT ok, 0 FROM orders UNION{} SELECT l.ok, r.n + 1 FROM r JOIN lines l ON l.n = r.ok AND r.n < 9) SELECT * FROM r"
+RECURSION = (
+    "WITH RECURSIVE r(ok, n) AS (SELECT ok, 0 FROM orders "
+    "UNION{} SELECT l.ok, r.n + 1 FROM r JOIN lines l ON l.n = r.ok AND r.n < 9) SELECT * FROM r"
+)
 
 
 def known(unit, rows=None, changed=10, **more):

@@ -1,4 +1,4 @@
-"""Text with places for leaves: whatever a literal, a name or an alias reads, it is no place, and a place is nothing else."""
+"""Text with places for leaves: no literal, name or alias is a place, whatever it reads, and a place is nothing else."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def test_only_tables_are_replaced(value, column, alias):
 @settings(deadline=None)
 @given(value=WORDS)
 def test_the_literals_of_a_program_are_the_views(value):
-    sql = f"SELECT o.ok, {literal(value)} AS mark FROM orders AS o LEFT JOIN lines AS `⟦o⟧` ON `⟦o⟧`.ok = o.ok AND {literal(value)} <> ''"
+    sql = (
+        f"SELECT o.ok, {literal(value)} AS mark "
+        f"FROM orders AS o LEFT JOIN lines AS `⟦o⟧` ON `⟦o⟧`.ok = o.ok AND {literal(value)} <> ''"
+    )
     program = parse_view("v", sql, dict(RELATIONS), DuckAnalyzer())
     assert from_json(Program, program_json(program)) == program
     (unit,) = program.units

@@ -54,7 +54,10 @@ def views(draw: st.DrawFn, depth: int = 3) -> str:
     if kind in (1, 2):
         other = f"({draw(views(depth - 1))})"
         outputs = draw(st.sampled_from(("l.x, r.y", "r.x, l.y", "coalesce(l.x, r.x) AS x, r.y")))
-        return f"SELECT {outputs} FROM {inner} l {draw(st.sampled_from(_JOINS))} {other} r ON {draw(st.sampled_from(_CONDITIONS))}"
+        return (
+            f"SELECT {outputs} FROM {inner} l {draw(st.sampled_from(_JOINS))} {other} r "
+            f"ON {draw(st.sampled_from(_CONDITIONS))}"
+        )
     if kind in (3, 4):
         other = f"({draw(views(max(depth - 2, 0)))})"
         return f"SELECT l.x, l.y FROM {inner} l WHERE {draw(st.sampled_from(_SUBQUERIES)).format(q=other)}"

@@ -2,8 +2,8 @@
 
     SELECT regexp_replace('100-200', '(\\d+)', 'num')    becomes    SELECT regexp_replace(t.c0, t.c1, t.c2) AS v0 FROM t
 
-where row by row `t` holds these constants. An example over VALUES is joined with `t`, so that its rows come and go with those of `t`.
-A literal that Spark wants to be constant (a format, a schema, a count) stays one.
+where row by row `t` holds these constants. An example over VALUES is joined with `t`, so that its rows come and go with
+those of `t`. A literal that Spark wants to be constant (a format, a schema, a count) stays one.
 """
 
 from __future__ import annotations
@@ -138,7 +138,10 @@ class Constants:
 
 @dataclass(frozen=True)
 class Made:
-    """An example as a view over `t`; `outs` are its expressions where it gives one row for each row of `t`, so that several can be one view."""
+    """An example as a view over `t`.
+
+    `outs` are its expressions where it gives one row for each row of `t`, so that several can be one view.
+    """
 
     example: Example
     sql: str
@@ -181,7 +184,10 @@ def made(example: Example, constants: Constants) -> Made:
 
 
 def _is_value(literal: exp.Literal) -> bool:
-    """Whether a literal is a value, not part of a type, an interval or a frame, nor a parameter of an aggregate: sketches want that constant only as they run."""
+    """Whether a literal is a value, not part of a type, an interval or a frame, nor a parameter of an aggregate.
+
+    Sketches want that constant only as they run.
+    """
     place = literal.find_ancestor(exp.DataType, exp.DataTypeParam, exp.Interval, exp.WindowSpec, exp.Query)
     argument: exp.Expression = literal
     while argument.parent is not place and argument.parent is not None and not is_aggregate(argument.parent):

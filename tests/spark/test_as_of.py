@@ -91,7 +91,8 @@ def booked(ledger, lake, spark, days, known):
             key = 10 * revision + i
             entries[key] = (random_.choice(days), random_.choice("AB"), random_.randrange(-9, 10))
             spark.sql(
-                f"INSERT INTO {lake.ref('entries')} VALUES ({key}, DATE '{entries[key][0]}', '{entries[key][1]}', {entries[key][2]})"
+                f"INSERT INTO {lake.ref('entries')} "
+                f"VALUES ({key}, DATE '{entries[key][0]}', '{entries[key][1]}', {entries[key][2]})"
             )
         if revision:  # a correction of a past entry, and one withdrawn
             corrected = 10 * (revision - 1)
@@ -108,7 +109,8 @@ def values(pipe, view, column, day, revision):
 
 def test_a_correction_changes_only_its_day_and_later_ones(ledger, lake, spark):
     spark.sql(
-        f"INSERT INTO {lake.ref('entries')} VALUES (1, DATE '2026-03-01', 'A', 10), (2, DATE '2026-03-03', 'A', 5), (3, DATE '2026-03-05', 'A', 1)"
+        f"INSERT INTO {lake.ref('entries')} "
+        "VALUES (1, DATE '2026-03-01', 'A', 10), (2, DATE '2026-03-03', 'A', 5), (3, DATE '2026-03-05', 'A', 1)"
     )
     before = ledger.refresh().epoch
     spark.sql(f"UPDATE {lake.ref('entries')} SET amount = 7 WHERE id = 2")
@@ -198,8 +200,9 @@ def test_the_example_pipeline(lake, spark, tmp_path, monkeypatch):
     import ivm
 
     spark.sql(
-        f"CREATE TABLE delta.`{tmp_path}/entries` (entry_id int, account string, booked_on date, amount decimal(12,2)) USING delta "
-        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        f"CREATE TABLE delta.`{tmp_path}/entries` "
+        "(entry_id int, account string, booked_on date, amount decimal(12,2)) "
+        "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
     )
     monkeypatch.setenv("IVM_LEDGER_SOURCES", str(tmp_path))
     monkeypatch.setenv("IVM_LEDGER_ROOT", str(tmp_path / "root"))

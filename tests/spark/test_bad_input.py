@@ -49,7 +49,10 @@ def test_source_without_feed_says_how_to_switch_it_on(pipe, spark, tmp_path):
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/plain` (k int) USING delta")
     with pytest.raises(
         SourceError,
-        match=r"no change data feed.*ALTER TABLE delta.`.*plain` SET TBLPROPERTIES \('delta.enableChangeDataFeed' = 'true'\)",
+        match=(
+            r"no change data feed.*ALTER TABLE delta.`.*plain` "
+            r"SET TBLPROPERTIES \('delta.enableChangeDataFeed' = 'true'\)"
+        ),
     ):
         pipe.source("plain", f"{tmp_path}/plain")
 
@@ -99,7 +102,8 @@ def test_paths_and_columns_are_quoted(spark, tmp_path):
     path = f"{tmp_path}/it's a `odd` path"
     quoted = path.replace("`", "``")
     spark.sql(
-        f"CREATE TABLE delta.`{quoted}` (`select` int, `a.b` int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        f"CREATE TABLE delta.`{quoted}` (`select` int, `a.b` int) "
+        "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
     )
     spark.sql(f"INSERT INTO delta.`{quoted}` VALUES (1, 2), (1, 3)")
     pipe = ivm.Pipeline("odd", spark, tmp_path / "root")
@@ -147,7 +151,8 @@ def test_unknown_check_and_unknown_view(pipe):
 
 def test_catalog_identifiers_are_sources_too(lake, spark):
     spark.sql(
-        "CREATE TABLE default.ivm_catalog_t (k bigint, v int) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        "CREATE TABLE default.ivm_catalog_t (k bigint, v int) "
+        "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
     )
     try:
         spark.sql("INSERT INTO default.ivm_catalog_t VALUES (1, 1)")
@@ -184,11 +189,26 @@ def test_what_spark_refuses_is_named_with_file_and_line(spark, lake, tmp_path):
 
 
 CONDITIONS = (
-    *("k = 1", "k <=> NULL", "v NOT IN (1, 2)", "k BETWEEN 1 AND 2 OR NOT (v > 3 AND k <> 2)", "-v < -2 AND v % 3 = 1 AND ~v > -9", "k DIV 2 = 1", "k & 1 = 1 OR k ^ 2 = v | 1"),
-    *("s = 'it''s' OR s = \"it's\"", "s LIKE '%\\_a' OR s LIKE '/%' ESCAPE '/'", "s RLIKE '^A\\\\d'", "s = r'\\d'", "s || 'a' = 'ba'", "trim(BOTH 'x' FROM s) = 'a'", "s = 'a\nb\\n\t'"),
-    *("d = DATE '2026-03-01'", "d > d - INTERVAL 1 DAY", "d > d - INTERVAL '1-2' YEAR TO MONTH", "dateadd(DAY, 1, d) = d", "EXTRACT(YEAR FROM d) = 2026", "d = TIMESTAMP '2026-01-01 00:00:00'"),
-    *("CASE WHEN k > 1 THEN TRUE ELSE v = 2 END", "if(k > 1, TRUE, FALSE)", "coalesce(k, v) = 1", "nvl(s, 'x') = 'x'", "CAST(k AS STRING) = '1'", "TRY_CAST(s AS DECIMAL(10, 2)) = 1.5BD", "k = 1L OR k = 1e1"),
-    *("(k, v) IN ((1, 2), (3, 4))", "struct(k, v) = struct(1, 2)", "substring(s, 1, 2) = 'a'", "position('a' IN s) = 1", "s = X'1A'", "s ILIKE 'A%'", "TRUE", "s IS NOT NULL", "`k` = 1"),
+    *(
+        "k = 1", "k <=> NULL", "v NOT IN (1, 2)", "k BETWEEN 1 AND 2 OR NOT (v > 3 AND k <> 2)",
+        "-v < -2 AND v % 3 = 1 AND ~v > -9", "k DIV 2 = 1", "k & 1 = 1 OR k ^ 2 = v | 1",
+    ),
+    *(
+        "s = 'it''s' OR s = \"it's\"", "s LIKE '%\\_a' OR s LIKE '/%' ESCAPE '/'", "s RLIKE '^A\\\\d'", "s = r'\\d'",
+        "s || 'a' = 'ba'", "trim(BOTH 'x' FROM s) = 'a'", "s = 'a\nb\\n\t'",
+    ),
+    *(
+        "d = DATE '2026-03-01'", "d > d - INTERVAL 1 DAY", "d > d - INTERVAL '1-2' YEAR TO MONTH",
+        "dateadd(DAY, 1, d) = d", "EXTRACT(YEAR FROM d) = 2026", "d = TIMESTAMP '2026-01-01 00:00:00'",
+    ),
+    *(
+        "CASE WHEN k > 1 THEN TRUE ELSE v = 2 END", "if(k > 1, TRUE, FALSE)", "coalesce(k, v) = 1", "nvl(s, 'x') = 'x'",
+        "CAST(k AS STRING) = '1'", "TRY_CAST(s AS DECIMAL(10, 2)) = 1.5BD", "k = 1L OR k = 1e1",
+    ),
+    *(
+        "(k, v) IN ((1, 2), (3, 4))", "struct(k, v) = struct(1, 2)", "substring(s, 1, 2) = 'a'",
+        "position('a' IN s) = 1", "s = X'1A'", "s ILIKE 'A%'", "TRUE", "s IS NOT NULL", "`k` = 1",
+    ),
 )  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""Sums and averages of decimals of every width are Spark's: kept as sums where that is exact, evaluated anew where a sum may overflow."""
+"""Sums and averages of decimals of every width are Spark's.
+
+They are kept as sums where that is exact, evaluated anew where a sum may overflow.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +63,17 @@ def test_sums_and_averages_of_all_widths(lake):
         "sums": f"SELECT g, {', '.join(f'sum({c}) AS {c}' for c in summed)} FROM t GROUP BY g",
         "averages": f"SELECT {', '.join(f'avg({c}) AS {c}' for c in averaged)} FROM t",
         "wide_sums": f"SELECT {', '.join(f'sum({c}) AS {c}' for c in columns if c not in summed)} FROM t",
-        "wide_averages": f"SELECT g, {', '.join(f'avg({c}) AS {c}' for c in columns if c not in averaged)} FROM t GROUP BY g",
+        "wide_averages": (
+            f"SELECT g, {', '.join(f'avg({c}) AS {c}' for c in columns if c not in averaged)} FROM t GROUP BY g"
+        ),
         "tried": f"SELECT {', '.join(f'try_sum({c}) AS s_{c}, try_avg({c}) AS a_{c}' for c in columns)} FROM t",
     }
     pipe = lake.pipeline(views, mode="incremental")
 
     def insert(n, value):
         lake.spark.sql(
-            f"INSERT INTO {lake.ref('t')} SELECT {n} % 3, {n}, {', '.join(f'CAST({value(p, s)!r} AS decimal({p},{s}))' for p, s in TYPES)}"
+            f"INSERT INTO {lake.ref('t')} "
+            f"SELECT {n} % 3, {n}, {', '.join(f'CAST({value(p, s)!r} AS decimal({p},{s}))' for p, s in TYPES)}"
         )
 
     for n in range(4):
@@ -123,8 +129,12 @@ def test_the_average_of_accumulators_is_sparks_own(spark):
         for rows in ([unit] * 7, [f"-{unit}"] * 3, [unit, unit, f"-{unit}"], [unit, *["0"] * 7]):
             values = ", ".join(f"(CAST('{v}' AS {type_}))" for v in rows)
             own = result_sql(call, {count.name: count.name, total.name: total.name})
-            kept_rows = f"SELECT {count.over_rows()} AS {count.name}, {total.over_rows()} AS {total.name}, avg(x) AS spark FROM VALUES {values} AS t(x)"
+            kept_rows = (
+                f"SELECT {count.over_rows()} AS {count.name}, {total.over_rows()} AS {total.name}, avg(x) AS spark "
+                f"FROM VALUES {values} AS t(x)"
+            )
             statements.append(
-                f"SELECT '{type_}' AS type, CAST({own} AS string) AS own, CAST(spark AS string) AS spark FROM ({kept_rows})"
+                f"SELECT '{type_}' AS type, CAST({own} AS string) AS own, CAST(spark AS string) AS spark "
+                f"FROM ({kept_rows})"
             )
     assert [r for r in spark.sql(" UNION ALL ".join(statements)).collect() if r.own != r.spark or r.own is None] == []

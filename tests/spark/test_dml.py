@@ -1,4 +1,7 @@
-"""Scripts of statements on sources, of every kind that Delta has: after each, all views equal a recompute, and how they got there."""
+"""Scripts of statements on sources, of every kind that Delta has.
+
+After each, all views equal a recompute, and how they got there.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,15 @@ VIEWS = {
     "unknown": "SELECT DISTINCT s FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
 }
 ROWS = "(1, 1, 'a'), (1, 2, 'b'), (2, 3, 'a'), (2, NULL, NULL), (3, 4, 'c'), (3, 4, 'c'), (NULL, 5, 'e')"
-MERGE = """MERGE INTO {t} AS t USING (SELECT * FROM VALUES (1, 10, 'm'), (7, 7, 'n') AS x(k, v, s)) AS x ON t.k = x.k
-    WHEN MATCHED AND t.v = 1 THEN UPDATE SET v = x.v WHEN MATCHED THEN DELETE
-    WHEN NOT MATCHED THEN INSERT (k, v, s) VALUES (x.k, x.v, x.s) WHEN NOT MATCHED BY SOURCE AND t.k = 3 THEN UPDATE SET s = 'gone'"""
+MERGE = (
+    "MERGE INTO {t} AS t USING (SELECT * FROM VALUES (1, 10, 'm'), (7, 7, 'n') AS x(k, v, s)) AS x ON t.k = x.k\n"
+    "    WHEN MATCHED AND t.v = 1 THEN UPDATE SET v = x.v WHEN MATCHED THEN DELETE\n"
+    "    WHEN NOT MATCHED THEN INSERT (k, v, s) VALUES (x.k, x.v, x.s) "
+    "WHEN NOT MATCHED BY SOURCE AND t.k = 3 THEN UPDATE SET s = 'gone'"
+)
 
-#: name: (what follows the columns of t, statements; after each comes a refresh). "=" before one: the refresh may be full. Several by ";" make one refresh.
+#: name: (what follows the columns of t, statements; after each comes a refresh). "=" before one: the refresh may be
+#: full. Several by ";" make one refresh.
 SCRIPTS: dict[str, tuple[str, list[str]]] = {
     "insert, update, delete": (
         "",
@@ -47,7 +54,10 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
     "many commits in one refresh": (
         "",
         [
-            "INSERT INTO {t} VALUES (5, 1, 'x'); UPDATE {t} SET v = 2 WHERE k = 5; DELETE FROM {t} WHERE k = 5; INSERT INTO {t} VALUES (5, 3, 'y')"
+            (
+                "INSERT INTO {t} VALUES (5, 1, 'x'); "
+                "UPDATE {t} SET v = 2 WHERE k = 5; DELETE FROM {t} WHERE k = 5; INSERT INTO {t} VALUES (5, 3, 'y')"
+            )
         ],
     ),
     "insert and delete again": (
@@ -115,7 +125,10 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
         ],
     ),
     "row tracking and new checkpoints": (
-        "TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.checkpointPolicy' = 'v2', 'delta.enableInCommitTimestamps' = 'true')",
+        (
+            "TBLPROPERTIES ('delta.enableRowTracking' = 'true', "
+            "'delta.checkpointPolicy' = 'v2', 'delta.enableInCommitTimestamps' = 'true')"
+        ),
         ["INSERT INTO {t} VALUES (4, 4, 'd')", "UPDATE {t} SET v = 1 WHERE k = 4", "DELETE FROM {t} WHERE k = 4"],
     ),
     "constraints and settings": (
@@ -136,7 +149,10 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
     "replaced": (
         "",
         [
-            "=CREATE OR REPLACE TABLE {t} (k int, v int, s string) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); INSERT INTO {t} VALUES (1, 1, 'a')",
+            (
+                "=CREATE OR REPLACE TABLE {t} (k int, v int, s string) "
+                "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); INSERT INTO {t} VALUES (1, 1, 'a')"
+            ),
             "INSERT INTO {t} VALUES (2, 2, 'b')",
         ],
     ),

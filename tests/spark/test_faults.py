@@ -1,8 +1,8 @@
 """The process dies, or one write fails, at writes of each action on Spark; then new processes must bring all right.
 
-A run strikes every IVM_FAULT_STRIDE-th write of each action once, in a way that rotates with the write and IVM_FAULT_SEED, several before
-each recovery; the nightly form (IVM_NIGHTLY=1) strikes all of them, each alone. Every write in every way, without Spark:
-`tests/pure/test_faults.py`. See `ivm.testing.recovery` for what must hold.
+A run strikes every IVM_FAULT_STRIDE-th write of each action once, in a way that rotates with the write and
+IVM_FAULT_SEED, several before each recovery; the nightly form (IVM_NIGHTLY=1) strikes all of them, each alone. Every
+write in every way, without Spark: `tests/pure/test_faults.py`. See `ivm.testing.recovery` for what must hold.
 """
 
 from __future__ import annotations

@@ -26,15 +26,17 @@ CHUNK = 60
 #: Functions whose views are refreshed in full, by the code of the reason; docs/sql.md says the same in words.
 FULL = {
     "nondeterministic": {
-        "aes_encrypt", "curdate", "current_catalog", "current_database", "current_date", "current_path", "current_schema", "current_time",
-        "current_timestamp", "current_timezone", "current_user", "input_file_block_length", "input_file_block_start", "input_file_name",
-        "java_method", "kll_merge_agg_bigint", "kll_merge_agg_double", "kll_merge_agg_float", "kll_sketch_agg_bigint", "kll_sketch_agg_double",
-        "kll_sketch_agg_float", "kll_sketch_get_n_bigint", "kll_sketch_get_n_double", "kll_sketch_get_n_float", "kll_sketch_get_quantile_bigint",
-        "kll_sketch_get_quantile_double", "kll_sketch_get_quantile_float", "kll_sketch_get_rank_bigint", "kll_sketch_get_rank_double",
-        "kll_sketch_get_rank_float", "kll_sketch_merge_bigint", "kll_sketch_merge_double", "kll_sketch_merge_float", "kll_sketch_to_string_bigint",
-        "kll_sketch_to_string_double", "kll_sketch_to_string_float", "localtimestamp", "monotonically_increasing_id", "now", "rand", "randn",
-        "random", "randstr", "reflect", "session_user", "shuffle", "spark_partition_id", "try_reflect", "uniform", "unix_timestamp", "user", "uuid",
-        "version",
+        "aes_encrypt", "curdate", "current_catalog", "current_database", "current_date", "current_path",
+        "current_schema", "current_time", "current_timestamp", "current_timezone", "current_user",
+        "input_file_block_length", "input_file_block_start", "input_file_name", "java_method", "kll_merge_agg_bigint",
+        "kll_merge_agg_double", "kll_merge_agg_float", "kll_sketch_agg_bigint", "kll_sketch_agg_double",
+        "kll_sketch_agg_float", "kll_sketch_get_n_bigint", "kll_sketch_get_n_double", "kll_sketch_get_n_float",
+        "kll_sketch_get_quantile_bigint", "kll_sketch_get_quantile_double", "kll_sketch_get_quantile_float",
+        "kll_sketch_get_rank_bigint", "kll_sketch_get_rank_double", "kll_sketch_get_rank_float",
+        "kll_sketch_merge_bigint", "kll_sketch_merge_double", "kll_sketch_merge_float", "kll_sketch_to_string_bigint",
+        "kll_sketch_to_string_double", "kll_sketch_to_string_float", "localtimestamp", "monotonically_increasing_id",
+        "now", "rand", "randn", "random", "randstr", "reflect", "session_user", "shuffle", "spark_partition_id",
+        "try_reflect", "uniform", "unix_timestamp", "user", "uuid", "version",
     },
     "clause": {"session_window"},
     "expression": {"window_time"},
@@ -149,7 +151,7 @@ def test_a_defect_inside_spark_is_an_error_of_the_view(spark):
 
 
 def test_a_sql_function_is_part_of_the_views_that_call_it(lake, spark):
-    """Another body is another definition, also that of a function which the function calls, and of one in a table function."""
+    """Another body is another definition, also that of a function which it calls, and of one in a table function."""
     lake.table("t", "k int, v int", rows=4)
 
     def define(step: int) -> None:

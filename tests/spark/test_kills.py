@@ -1,7 +1,7 @@
-"""Some rounds of the nightly kills: clients of a shared Spark Connect server die by SIGKILL, and what they left is mended.
+"""Some rounds of the nightly kills: clients of a shared Spark Connect server die by SIGKILL; what they left is mended.
 
-The first round is a first build whose client dies while its job lives on, and whose successor builds at once. It runs in a process of its
-own: a process that has had a Connect session takes every later one for one of Connect.
+The first round is a first build whose client dies while its job lives on, and whose successor builds at once. It runs
+in a process of its own: a process that has had a Connect session takes every later one for one of Connect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Both lanes read the same: what `native.refusal` lets through, delta-rs reads exactly as Spark does.
 
-The allow-list (`READABLE_TYPES`, `READABLE_FEATURES`) is held against this file: a name on it that no table here has fails.
+The allow-list (`READABLE_TYPES`, `READABLE_FEATURES`) is held against this file: a name on it that no table here has
+fails.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ pytestmark = pytest.mark.spark
 
 #: By the name of the type in Delta's schema.
 DDL = {
-    "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "float": "float", "double": "double", "boolean": "boolean",
-    "string": "string", "binary": "binary", "date": "date", "timestamp_ntz": "timestamp_ntz", "decimal": "decimal(38,10)",
+    "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "float": "float", "double": "double",
+    "boolean": "boolean", "string": "string", "binary": "binary", "date": "date", "timestamp_ntz": "timestamp_ntz",
+    "decimal": "decimal(38,10)",
 }  # fmt: skip
 NESTED = [
     "varchar(5)",
@@ -50,7 +52,8 @@ def assert_same_rows(native_rows: pa.Table, spark_rows: pa.Table, what: str) -> 
     for name in columns:
         one, other = (bag(t.select(["k", name] if "k" in columns else [name])) for t in (native_rows, spark_rows))
         assert one == other, (
-            f"{what}, column {name}: delta-rs only {list((one - other).items())[:2]}, Spark only {list((other - one).items())[:2]}"
+            f"{what}, column {name}: delta-rs only {list((one - other).items())[:2]}, "
+            f"Spark only {list((other - one).items())[:2]}"
         )
     assert bag(native_rows) == bag(spark_rows), what
 
@@ -65,7 +68,8 @@ def lake(spark, tmp_path, request):
     spark.sql(f"UPDATE {ref} SET c5 = -c5, c7 = NULL WHERE k % 5 = 2")
     lake.insert("t", 5)
     spark.sql(
-        f"MERGE INTO {ref} t USING (SELECT k + 1 AS k FROM {ref} WHERE k % 3 = 0) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET t.c4 = 7.5 WHEN NOT MATCHED THEN INSERT (k) VALUES (s.k)"
+        f"MERGE INTO {ref} t USING (SELECT k + 1 AS k FROM {ref} WHERE k % 3 = 0) s ON t.k = s.k "
+        "WHEN MATCHED THEN UPDATE SET t.c4 = 7.5 WHEN NOT MATCHED THEN INSERT (k) VALUES (s.k)"
     )
     assert set(request.param) <= set(native.table(lake.path("t")).protocol().reader_features or ())
     return lake

@@ -10,16 +10,32 @@ VIEWS = {
     "flat": "SELECT k, v * 2 AS w, p FROM r WHERE v > 1 OR p IS NULL",
     "joined": "SELECT r.k, s.name, r.p FROM r JOIN s ON r.k = s.k",
     "commas": "SELECT a.k, b.v, s.name FROM r a, r b, s WHERE a.k = b.v AND s.k = a.k",
-    "sums": "SELECT k, sum(p) AS s, avg(p) AS a, count(v) AS n, avg(v) AS av, sum(v) AS sv, count(*) AS c FROM r GROUP BY k",
-    "join_sums": "SELECT s.name, sum(r.p * r.v) AS total, count(*) AS n FROM r JOIN s ON r.k = s.k GROUP BY s.name HAVING count(*) > 1",
-    "extremes": "SELECT s.name, min(r.p) AS lo, max(r.d) AS hi, count(DISTINCT r.v) AS n FROM r JOIN s ON r.k = s.k GROUP BY s.name",
-    "by_expression": "SELECT year(d) AS y, upper(name) AS u, sum(p) AS s FROM r JOIN s USING (k) GROUP BY year(d), upper(name)",
+    "sums": (
+        "SELECT k, sum(p) AS s, avg(p) AS a, count(v) AS n, avg(v) AS av, sum(v) AS sv, count(*) AS c FROM r GROUP BY k"
+    ),
+    "join_sums": (
+        "SELECT s.name, sum(r.p * r.v) AS total, count(*) AS n "
+        "FROM r JOIN s ON r.k = s.k GROUP BY s.name HAVING count(*) > 1"
+    ),
+    "extremes": (
+        "SELECT s.name, min(r.p) AS lo, max(r.d) AS hi, count(DISTINCT r.v) AS n "
+        "FROM r JOIN s ON r.k = s.k GROUP BY s.name"
+    ),
+    "by_expression": (
+        "SELECT year(d) AS y, upper(name) AS u, sum(p) AS s FROM r JOIN s USING (k) GROUP BY year(d), upper(name)"
+    ),
     "everything": "SELECT count(*) AS n, sum(p) AS s, avg(p) AS a FROM r",
     "constants": "SELECT count(*) AS n FROM s CROSS JOIN (SELECT k FROM r WHERE v = 1) x",
-    "unioned": "SELECT k, p FROM r UNION ALL SELECT k, CAST(NULL AS decimal(10,2)) FROM s UNION ALL SELECT v, p FROM r WHERE k = 2",
+    "unioned": (
+        "SELECT k, p FROM r UNION ALL SELECT k, CAST(NULL AS decimal(10,2)) FROM s "
+        "UNION ALL SELECT v, p FROM r WHERE k = 2"
+    ),
     "distinct_names": "SELECT DISTINCT name FROM s",
     "united": "SELECT k FROM r UNION SELECT k FROM s",
-    "nested": "WITH t AS (SELECT k, max(p) AS m FROM r GROUP BY k) SELECT s.name, sum(t.m) AS total FROM t JOIN s ON s.k = t.k GROUP BY s.name",
+    "nested": (
+        "WITH t AS (SELECT k, max(p) AS m FROM r GROUP BY k) "
+        "SELECT s.name, sum(t.m) AS total FROM t JOIN s ON s.k = t.k GROUP BY s.name"
+    ),
     "floats": "SELECT k, sum(f) AS s, avg(f) AS a, stddev(f) AS sd FROM r GROUP BY k",
     "over_view": "SELECT k, s FROM sums WHERE s > 3",
     "over_over": "SELECT count(*) AS n, max(s) AS m FROM over_view GROUP BY k % 2",
@@ -50,10 +66,16 @@ def test_spark_lane_gives_the_same(lake):
 def test_types_and_null_keys_survive(lake, spark):
     lake.table(
         "t",
-        "k string, ts timestamp, n timestamp_ntz, b binary, ar array<int>, st struct<x:int,y:string>, m tinyint, big decimal(38,10)",
+        (
+            "k string, ts timestamp, n timestamp_ntz, "
+            "b binary, ar array<int>, st struct<x:int,y:string>, m tinyint, big decimal(38,10)"
+        ),
         rows=0,
     )
-    row = "('a', TIMESTAMP '2024-01-01 10:00:00.123456', TIMESTAMP_NTZ '2024-01-01 10:00:00', X'01ff', array(1, NULL), named_struct('x', 1, 'y', 'z'), 3Y, 1.5)"
+    row = (
+        "('a', TIMESTAMP '2024-01-01 10:00:00.123456', TIMESTAMP_NTZ '2024-01-01 10:00:00', X'01ff', array(1, NULL), "
+        "named_struct('x', 1, 'y', 'z'), 3Y, 1.5)"
+    )
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES {row}, {row}, (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)")
     pipe = lake.pipeline(
         {"copy": "SELECT * FROM t", "keys": "SELECT k, ts, max(m) AS m, sum(big) AS s FROM t GROUP BY k, ts"}

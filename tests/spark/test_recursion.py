@@ -14,17 +14,39 @@ from ivm.plan.nodes import EPOCH, WEIGHT
 pytestmark = pytest.mark.spark
 
 VIEWS = {
-    "closure": "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION SELECT r.src, e.dst FROM r JOIN e ON r.dst = e.src) SELECT src, dst FROM r",
-    "squared": "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r",
-    "reached": "WITH RECURSIVE r (node) AS (SELECT node FROM roots UNION SELECT e.dst FROM r JOIN e ON e.src = r.node) SELECT node FROM r",
-    "component": "WITH RECURSIVE b AS (SELECT src, dst FROM e UNION ALL SELECT dst, src FROM e), r (node, seen) AS (SELECT src, src FROM b "
-    "UNION SELECT b.dst, r.seen FROM r JOIN b ON b.src = r.node) SELECT node, min(seen) AS component FROM r GROUP BY node",
-    "distance": "WITH RECURSIVE r (node, d) AS (SELECT node, 0 FROM roots UNION SELECT e.dst, r.d + 1 FROM r JOIN e ON e.src = r.node WHERE r.d < 4) "
-    "SELECT node, min(d) AS d FROM r GROUP BY node",
-    "shortest": "WITH RECURSIVE r (node, d) AS (SELECT node, CAST(node AS bigint) FROM roots UNION "
-    "SELECT e.dst, r.d + abs(e.src - e.dst) FROM r JOIN e ON e.src = r.node) SELECT node, min(d) AS d FROM r GROUP BY node",
-    "sides": "WITH RECURSIVE even (node) AS (SELECT node FROM roots UNION SELECT e.dst FROM odd JOIN e ON e.src = odd.node), "
-    "odd AS (SELECT e.dst AS node FROM even JOIN e ON e.src = even.node) SELECT 'even' AS side, node FROM even UNION ALL SELECT 'odd', node FROM odd",
+    "closure": (
+        "WITH RECURSIVE r AS (SELECT src, dst FROM e "
+        "UNION SELECT r.src, e.dst FROM r JOIN e ON r.dst = e.src) SELECT src, dst FROM r"
+    ),
+    "squared": (
+        "WITH RECURSIVE r AS (SELECT src, dst FROM e "
+        "UNION SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r"
+    ),
+    "reached": (
+        "WITH RECURSIVE r (node) AS (SELECT node FROM roots "
+        "UNION SELECT e.dst FROM r JOIN e ON e.src = r.node) SELECT node FROM r"
+    ),
+    "component": (
+        "WITH RECURSIVE b AS (SELECT src, dst FROM e UNION ALL SELECT dst, src FROM e), "
+        "r (node, seen) AS (SELECT src, src FROM b UNION SELECT b.dst, r.seen FROM r JOIN b ON b.src = r.node) "
+        "SELECT node, min(seen) AS component FROM r GROUP BY node"
+    ),
+    "distance": (
+        "WITH RECURSIVE r (node, d) AS (SELECT node, 0 FROM roots "
+        "UNION SELECT e.dst, r.d + 1 FROM r JOIN e ON e.src = r.node WHERE r.d < 4) "
+        "SELECT node, min(d) AS d FROM r GROUP BY node"
+    ),
+    "shortest": (
+        "WITH RECURSIVE r (node, d) AS (SELECT node, CAST(node AS bigint) FROM roots "
+        "UNION SELECT e.dst, r.d + abs(e.src - e.dst) FROM r JOIN e ON e.src = r.node) "
+        "SELECT node, min(d) AS d FROM r GROUP BY node"
+    ),
+    "sides": (
+        "WITH RECURSIVE even (node) AS (SELECT node FROM roots "
+        "UNION SELECT e.dst FROM odd JOIN e ON e.src = odd.node), "
+        "odd AS (SELECT e.dst AS node FROM even JOIN e ON e.src = even.node) "
+        "SELECT 'even' AS side, node FROM even UNION ALL SELECT 'odd', node FROM odd"
+    ),
     "hops": "WITH RECURSIVE hop (a, b) AS (SELECT e.src, e.dst FROM e JOIN seen ON seen.node = e.src), "
     "seen (node, label) AS (SELECT node, concat('n', node) FROM roots UNION SELECT hop.b, concat('n', hop.b) FROM hop) "
     "SELECT seen.label, count(*) AS n FROM seen JOIN hop ON hop.a = seen.node GROUP BY seen.label",
@@ -127,11 +149,20 @@ def test_a_cycle_that_lost_its_root_goes(graph, spark):
 
 
 BAGS = {
-    "parts": "WITH RECURSIVE r (whole, part, n) AS (SELECT whole, part, n FROM bom UNION ALL SELECT r.whole, b.part, r.n * b.n FROM r JOIN bom b ON b.whole = r.part) "
-    "SELECT whole, part, sum(n) AS n FROM r GROUP BY whole, part",
-    "paths": "WITH RECURSIVE r (whole, part, depth) AS (SELECT whole, part, 1 FROM bom UNION ALL SELECT r.whole, b.part, r.depth + 1 FROM r JOIN bom b ON b.whole = r.part) "
-    "SELECT whole, part, depth FROM r",
-    "counted": "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT b.whole, n.i FROM bom b JOIN n ON n.i <= b.n",
+    "parts": (
+        "WITH RECURSIVE r (whole, part, n) AS (SELECT whole, part, n FROM bom "
+        "UNION ALL SELECT r.whole, b.part, r.n * b.n FROM r JOIN bom b ON b.whole = r.part) "
+        "SELECT whole, part, sum(n) AS n FROM r GROUP BY whole, part"
+    ),
+    "paths": (
+        "WITH RECURSIVE r (whole, part, depth) AS (SELECT whole, part, 1 FROM bom "
+        "UNION ALL SELECT r.whole, b.part, r.depth + 1 FROM r JOIN bom b ON b.whole = r.part) "
+        "SELECT whole, part, depth FROM r"
+    ),
+    "counted": (
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4) "
+        "SELECT b.whole, n.i FROM bom b JOIN n ON n.i <= b.n"
+    ),
 }
 
 
@@ -157,10 +188,17 @@ def test_bags_equal_spark_after_inserts_and_deletes(lake, spark):
 def test_bags_that_read_each_other_equal_one_that_reads_itself(lake, spark):
     lake.table("bom", "id int, whole int, part int", rows=0)
     spark.sql(f"INSERT INTO {lake.ref('bom')} VALUES (1, 0, 1), (2, 1, 2), (3, 1, 2), (4, 2, 3), (5, 0, 3), (6, 3, 4)")
-    mutual = """WITH RECURSIVE even (whole, part) AS (SELECT whole, part FROM bom UNION ALL SELECT o.whole, b.part FROM odd o JOIN bom b ON b.whole = o.part),
-        odd AS (SELECT e.whole, b.part FROM even e JOIN bom b ON b.whole = e.part) SELECT 0 AS side, whole, part FROM even UNION ALL SELECT 1, whole, part FROM odd"""
-    single = """WITH RECURSIVE r (side, whole, part) AS (SELECT 0, whole, part FROM bom
-        UNION ALL SELECT 1 - r.side, r.whole, b.part FROM r JOIN bom b ON b.whole = r.part) SELECT side, whole, part FROM r"""
+    mutual = (
+        "WITH RECURSIVE even (whole, part) AS (SELECT whole, part FROM bom "
+        "UNION ALL SELECT o.whole, b.part FROM odd o JOIN bom b ON b.whole = o.part),\n"
+        "        odd AS (SELECT e.whole, b.part FROM even e JOIN bom b ON b.whole = e.part) "
+        "SELECT 0 AS side, whole, part FROM even UNION ALL SELECT 1, whole, part FROM odd"
+    )
+    single = (
+        "WITH RECURSIVE r (side, whole, part) AS (SELECT 0, whole, part FROM bom\n"
+        "        UNION ALL SELECT 1 - r.side, r.whole, b.part FROM r JOIN bom b ON b.whole = r.part) "
+        "SELECT side, whole, part FROM r"
+    )
     pipe = lake.pipeline({"mutual": mutual, "single": single}, mode="incremental")
     changes = [
         f"DELETE FROM {lake.ref('bom')} WHERE id = 3",
@@ -181,16 +219,25 @@ def test_bags_that_read_each_other_equal_one_that_reads_itself(lake, spark):
 
 def test_an_endless_bag_is_named(graph, spark):
     spark.sql(f"INSERT INTO {graph.ref('e')} VALUES (1, 0, 1), (2, 1, 0)")
-    view = "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION ALL SELECT r.src, e.dst FROM r JOIN e ON r.dst = e.src) SELECT src, dst FROM r"
+    view = (
+        "WITH RECURSIVE r AS (SELECT src, dst FROM e "
+        "UNION ALL SELECT r.src, e.dst FROM r JOIN e ON r.dst = e.src) SELECT src, dst FROM r"
+    )
     pipe = graph.pipeline({"endless": view})
     assert "did not end within 100 iterations" in pipe.refresh().views["endless"].error
 
 
 def test_what_has_no_rule_is_refused_with_its_reason(graph):
-    outer = "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION SELECT e.src, r.dst FROM e LEFT JOIN r ON e.dst = r.src) SELECT src, dst FROM r"
+    outer = (
+        "WITH RECURSIVE r AS (SELECT src, dst FROM e "
+        "UNION SELECT e.src, r.dst FROM e LEFT JOIN r ON e.dst = r.src) SELECT src, dst FROM r"
+    )
     with pytest.raises(ViewError, match="INVALID_RECURSIVE_REFERENCE"):
         graph.pipeline({"outer": outer})
-    twice = "WITH RECURSIVE r AS (SELECT src, dst FROM e UNION ALL SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r"
+    twice = (
+        "WITH RECURSIVE r AS (SELECT src, dst FROM e "
+        "UNION ALL SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r"
+    )
     pipe = graph.pipeline({"twice": twice})
     assert "which UNION ALL is not linear in" in str(pipe.explain("twice"))
 
@@ -226,12 +273,27 @@ def test_a_row_with_another_derivation_takes_nothing_along(graph, spark):
 
 
 SEEDS = {
-    "bag": "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t UNION ALL SELECT a, d + 1 FROM w WHERE d < 5) SELECT a, d FROM w",
-    "bag_of_many_types": "WITH RECURSIVE w (a, s, p, l, d) AS (SELECT id, 'x', 1.5, array(1, 2), named_struct('n', 1) FROM t "
-    "UNION ALL SELECT a, concat(s, 'y'), p, array(a), named_struct('n', d.n + 1) FROM w WHERE d.n < 3) SELECT * FROM w",
-    "set": "WITH RECURSIVE w (a, s, d) AS (SELECT id, 'x', 1 FROM t UNION SELECT a % 3, s, d + 1 FROM w WHERE d < 5) SELECT a, s, d FROM w",
-    "least": "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t UNION SELECT a % 3, d + 1 FROM w) SELECT a, min(d) AS d FROM w GROUP BY a",
-    "seeds_of_two_kinds": "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t UNION ALL SELECT id, v FROM t UNION ALL SELECT a, d + 1 FROM w WHERE d < 5) SELECT a, d FROM w",
+    "bag": (
+        "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t "
+        "UNION ALL SELECT a, d + 1 FROM w WHERE d < 5) SELECT a, d FROM w"
+    ),
+    "bag_of_many_types": (
+        "WITH RECURSIVE w (a, s, p, l, d) AS (SELECT id, 'x', 1.5, array(1, 2), named_struct('n', 1) FROM t "
+        "UNION ALL SELECT a, concat(s, 'y'), p, array(a), named_struct('n', d.n + 1) FROM w WHERE d.n < 3) "
+        "SELECT * FROM w"
+    ),
+    "set": (
+        "WITH RECURSIVE w (a, s, d) AS (SELECT id, 'x', 1 FROM t "
+        "UNION SELECT a % 3, s, d + 1 FROM w WHERE d < 5) SELECT a, s, d FROM w"
+    ),
+    "least": (
+        "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t UNION SELECT a % 3, d + 1 FROM w) "
+        "SELECT a, min(d) AS d FROM w GROUP BY a"
+    ),
+    "seeds_of_two_kinds": (
+        "WITH RECURSIVE w (a, d) AS (SELECT id, 1 FROM t "
+        "UNION ALL SELECT id, v FROM t UNION ALL SELECT a, d + 1 FROM w WHERE d < 5) SELECT a, d FROM w"
+    ),
 }
 
 

@@ -1,4 +1,7 @@
-"""Ways to read less: a threshold that moved, a LIMIT from its stored rows. Each equals a recompute and reads no whole input."""
+"""Ways to read less: a threshold that moved, a LIMIT from its stored rows.
+
+Each equals a recompute and reads no whole input.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def wholes(monkeypatch):
 THRESHOLDS = {
     "above_average": "SELECT k, v FROM t WHERE v > (SELECT avg(v) FROM t)",
     "above_share": "SELECT g, sum(p) AS s FROM t GROUP BY g HAVING sum(p) > (SELECT sum(p) * 0.1 FROM t)",
-    "without_partner": "SELECT k, p FROM t WHERE p >= (SELECT avg(p) FROM t WHERE v > 1) AND NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
+    "without_partner": (
+        "SELECT k, p FROM t WHERE p >= (SELECT avg(p) FROM t WHERE v > 1) "
+        "AND NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k)"
+    ),
     "below": "SELECT g, count(*) AS n FROM t WHERE (SELECT max(w) FROM u) >= v GROUP BY g",
     "read_twice": "SELECT t.k, m.a FROM t CROSS JOIN (SELECT avg(v) AS a FROM t) m WHERE t.v > m.a",
 }
@@ -114,9 +120,15 @@ def test_a_limit_reads_its_input_only_where_a_row_may_come_up(lake, spark, large
 
 
 def test_counts_that_nobody_looks_up_are_a_stream(lake, spark, tmp_path):
-    """`count_total`: the inner counts keep accumulators and deltas, no rows; a rebuild of what reads them takes the accumulators."""
+    """`count_total`: the inner counts keep accumulators and deltas, no rows.
+
+    A rebuild of what reads them takes the accumulators.
+    """
     tables(lake)
-    sql = "SELECT n, count(*) AS groups, sum(s) AS s FROM (SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g) GROUP BY n"
+    sql = (
+        "SELECT n, count(*) AS groups, sum(s) AS s "
+        "FROM (SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g) GROUP BY n"
+    )
     pipe = lake.pipeline({"histogram": sql}, mode="incremental")
     assert lake.differences(pipe) == {}
     inner = next(u for u in pipe.context.compiled["histogram"].program.units if not u.arranged)
@@ -167,7 +179,10 @@ def test_large_changes_run_as_compiled_statements_and_equal_a_recompute(lake, sp
     pipe = lake.pipeline(LARGE, mode="incremental")
     pipe.refresh()
     for change in (
-        f"INSERT INTO {lake.ref('t')} SELECT 250000 + id, id % 6000, id % 7, CAST(id % 900 AS decimal(10,2)) FROM range(210000)",
+        (
+            f"INSERT INTO {lake.ref('t')} "
+            "SELECT 250000 + id, id % 6000, id % 7, CAST(id % 900 AS decimal(10,2)) FROM range(210000)"
+        ),
         f"UPDATE {lake.ref('t')} SET p = p + 1, g = g + 1 WHERE k % 4 = 0",
         f"DELETE FROM {lake.ref('t')} WHERE v = 2",
     ):

@@ -1,7 +1,8 @@
-"""What happens to a source, event by event: the answer that docs/sources.md gives, and views equal to a recompute ever after.
+"""What happens to a source, event by event: the answer that docs/sources.md gives, then views equal to a recompute.
 
-Each row of the page is an event here, by name and answer (tests/pure/test_docs.py compares them). After the event all views
-are refreshed and compared with a recompute in Python of the table as Spark reads it now; then again after one more insert.
+Each row of the page is an event here, by name and answer (tests/pure/test_docs.py compares them). After the event all
+views are refreshed and compared with a recompute in Python of the table as Spark reads it now; then again after one
+more insert.
 """
 
 from __future__ import annotations
@@ -124,7 +125,10 @@ def _sql(value: int | None) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """What is done to a source, on which ground, and the answer: incremental, unchanged, full: REASON or refused: ERROR."""
+    """What is done to a source, on which ground, and the answer.
+
+    The answer is incremental, unchanged, full: REASON or refused: ERROR.
+    """
 
     answer: str
     ground: str
@@ -142,7 +146,10 @@ GROUNDS = {
     "partitioned": "PARTITIONED BY (k)",
     "clustered": "CLUSTER BY (v)",
     "wide": "|'delta.enableTypeWidening' = 'true'",
-    "modern": "|'delta.enableRowTracking' = 'true', 'delta.checkpointPolicy' = 'v2', 'delta.enableInCommitTimestamps' = 'true'",
+    "modern": (
+        "|'delta.enableRowTracking' = 'true', "
+        "'delta.checkpointPolicy' = 'v2', 'delta.enableInCommitTimestamps' = 'true'"
+    ),
 }
 FULL, INCREMENTAL, UNCHANGED, REFUSED = "full: ", "incremental", "unchanged", "refused: "
 
@@ -164,13 +171,20 @@ def statements(name: str, answer: str, text: str, ground: str = "plain") -> None
 statements(
     "INSERT, UPDATE and DELETE",
     INCREMENTAL,
-    "INSERT INTO {t} VALUES (1, 9, 0), (3, 9, 0); UPDATE {t} SET v = 6 WHERE k = 1; UPDATE {t} SET k = 2 WHERE k = 3 AND v = 9; DELETE FROM {t} WHERE v = 3",
+    (
+        "INSERT INTO {t} VALUES (1, 9, 0), (3, 9, 0); "
+        "UPDATE {t} SET v = 6 WHERE k = 1; UPDATE {t} SET k = 2 WHERE k = 3 AND v = 9; DELETE FROM {t} WHERE v = 3"
+    ),
 )
 statements(
     "MERGE",
     INCREMENTAL,
-    "MERGE INTO {t} AS t USING (SELECT * FROM VALUES (1, 10), (7, 7) AS x(k, v)) AS x ON t.k = x.k WHEN MATCHED AND t.v > 1 THEN UPDATE SET v = x.v "
-    "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, v, x) VALUES (x.k, x.v, 0) WHEN NOT MATCHED BY SOURCE AND t.k = 3 THEN DELETE",
+    (
+        "MERGE INTO {t} AS t USING (SELECT * FROM VALUES (1, 10), (7, 7) AS x(k, v)) AS x ON t.k = x.k "
+        "WHEN MATCHED AND t.v > 1 THEN UPDATE SET v = x.v WHEN MATCHED THEN DELETE "
+        "WHEN NOT MATCHED THEN INSERT (k, v, x) VALUES (x.k, x.v, 0) "
+        "WHEN NOT MATCHED BY SOURCE AND t.k = 3 THEN DELETE"
+    ),
 )
 
 
@@ -205,7 +219,8 @@ statements("all rows deleted, the source is empty", INCREMENTAL, "DELETE FROM {t
 @event("TRUNCATE", INCREMENTAL)
 def _(t: Ground) -> None:
     t.sql(
-        f"CREATE TABLE IF NOT EXISTS truncated USING delta LOCATION '{t.path}'; TRUNCATE TABLE truncated; DROP TABLE truncated"
+        f"CREATE TABLE IF NOT EXISTS truncated USING delta LOCATION '{t.path}'; "
+        "TRUNCATE TABLE truncated; DROP TABLE truncated"
     )
 
 
@@ -429,7 +444,10 @@ statements(
 statements(
     "checkpoints, of version 2",
     INCREMENTAL,
-    "ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '2'); INSERT INTO {t} (k, v) VALUES (3, 5), (3, 6); DELETE FROM {t} WHERE v = 5",
+    (
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '2'); "
+        "INSERT INTO {t} (k, v) VALUES (3, 5), (3, 6); DELETE FROM {t} WHERE v = 5"
+    ),
     "modern",
 )
 
@@ -480,13 +498,19 @@ def _(t: Ground) -> Callable[[], Any]:
 statements(
     "a column that views read is dropped, and another one takes its name",
     FULL + "another column took the name of",
-    "ALTER TABLE {t} DROP COLUMN v; ALTER TABLE {t} ADD COLUMN v int; INSERT INTO {t} (k, v) VALUES (1, 5); DELETE FROM {t} WHERE k = 2",
+    (
+        "ALTER TABLE {t} DROP COLUMN v; "
+        "ALTER TABLE {t} ADD COLUMN v int; INSERT INTO {t} (k, v) VALUES (1, 5); DELETE FROM {t} WHERE k = 2"
+    ),
     "mapped",
 )
 statements(
     "two columns change their names",
     FULL + "another column took the name of",
-    "ALTER TABLE {t} RENAME COLUMN v TO w; ALTER TABLE {t} RENAME COLUMN x TO v; ALTER TABLE {t} RENAME COLUMN w TO x; UPDATE {t} SET v = 4 WHERE k = 1",
+    (
+        "ALTER TABLE {t} RENAME COLUMN v TO w; "
+        "ALTER TABLE {t} RENAME COLUMN x TO v; ALTER TABLE {t} RENAME COLUMN w TO x; UPDATE {t} SET v = 4 WHERE k = 1"
+    ),
     "mapped",
 )
 statements(
@@ -527,11 +551,13 @@ statements(
 def _(t: Ground) -> None:
     shutil.rmtree(t.path)
     t.sql(
-        f"CREATE TABLE {{t}} (k int NOT NULL, v int NOT NULL, x int) USING delta TBLPROPERTIES ({FEED}); INSERT INTO {{t}} VALUES (1, 1, 0)"
+        f"CREATE TABLE {{t}} (k int NOT NULL, v int NOT NULL, x int) USING delta TBLPROPERTIES ({FEED}); "
+        f"INSERT INTO {{t}} VALUES (1, 1, 0)"
     )
     t.pipe.refresh()
     t.sql(
-        "ALTER TABLE {t} ALTER COLUMN k DROP NOT NULL; ALTER TABLE {t} ALTER COLUMN v DROP NOT NULL; INSERT INTO {t} VALUES (NULL, 1, 0), (2, NULL, 0)"
+        "ALTER TABLE {t} ALTER COLUMN k DROP NOT NULL; "
+        "ALTER TABLE {t} ALTER COLUMN v DROP NOT NULL; INSERT INTO {t} VALUES (NULL, 1, 0), (2, NULL, 0)"
     )
 
 

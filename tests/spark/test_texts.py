@@ -1,4 +1,4 @@
-"""What a view writes in quotes, backquotes and comments reaches its rows as it is, in full and incremental refreshes."""
+"""What a view writes in quotes, backquotes and comments reaches its rows as is, in full and incremental refreshes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ pytestmark = pytest.mark.spark
 
 VIEWS = {
     "literal": "SELECT id, '⟦t⟧' AS mark FROM t",
-    "literal_of_a_leaf": "SELECT t.id, '⟦t⟧ ⟦u⟧ \ue0000\ue000' AS mark, (SELECT max(u.v) FROM u WHERE u.id = t.id) AS m FROM t",
-    "names": "SELECT `⟦t⟧`.id AS `⟦t⟧`, `⟦t⟧`.v AS `v⟧` FROM t AS `⟦t⟧` /* ⟦t⟧ */ LEFT JOIN u AS `⟦u⟧` ON `⟦t⟧`.id = `⟦u⟧`.id -- ⟦u⟧",
-    "outer_join": "SELECT t.id, concat('⟦u⟧', u.v) AS mark FROM t LEFT JOIN u ON u.id = t.id AND concat('⟦t⟧', u.v) <> '⟦u⟧'",
-    "grouped": "SELECT '⟦t⟧' AS g, concat(v, '⟦t⟧') AS k, max(id) AS m FROM t WHERE v <> '⟦t⟧' GROUP BY concat(v, '⟦t⟧')",
+    "literal_of_a_leaf": (
+        "SELECT t.id, '⟦t⟧ ⟦u⟧ \ue0000\ue000' AS mark, (SELECT max(u.v) FROM u WHERE u.id = t.id) AS m FROM t"
+    ),
+    "names": (
+        "SELECT `⟦t⟧`.id AS `⟦t⟧`, `⟦t⟧`.v AS `v⟧` "
+        "FROM t AS `⟦t⟧` /* ⟦t⟧ */ LEFT JOIN u AS `⟦u⟧` ON `⟦t⟧`.id = `⟦u⟧`.id -- ⟦u⟧"
+    ),
+    "outer_join": (
+        "SELECT t.id, concat('⟦u⟧', u.v) AS mark FROM t LEFT JOIN u ON u.id = t.id AND concat('⟦t⟧', u.v) <> '⟦u⟧'"
+    ),
+    "grouped": (
+        "SELECT '⟦t⟧' AS g, concat(v, '⟦t⟧') AS k, max(id) AS m FROM t WHERE v <> '⟦t⟧' GROUP BY concat(v, '⟦t⟧')"
+    ),
 }
 
 

@@ -103,7 +103,8 @@ def test_char_columns_are_padded_as_spark_pads_them(spark, tmp_path):
     report = pipe.refresh()
     assert not differences(lake, pipe, views)
     assert {n: v.strategy for n, v in report.views.items()} == {
-        "lengths": "incremental", "groups": "incremental", "mixed": "incremental", "compared": "full", "joined": "full", "above": "full",
+        "lengths": "incremental", "groups": "incremental", "mixed": "incremental", "compared": "full", "joined": "full",
+        "above": "full",
     }  # fmt: skip
     assert "Spark pads" in report.views["compared"].reason
 
@@ -123,7 +124,8 @@ def test_not_null_dropped_on_a_source_column(spark, tmp_path):
     lake = TypedLake(spark, tmp_path)
     lake.tables["t"] = {"k": "bigint", "s": "struct<a:int>"}
     spark.sql(
-        f"CREATE TABLE {lake.ref('t')} (k bigint NOT NULL, s struct<a:int NOT NULL> NOT NULL) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        f"CREATE TABLE {lake.ref('t')} (k bigint NOT NULL, s struct<a:int NOT NULL> NOT NULL) "
+        "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
     )
     spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, named_struct('a', 1)), (2, named_struct('a', 2))")
     views = {

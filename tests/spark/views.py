@@ -1,7 +1,8 @@
 """Random typed views in Spark's own SQL, seeded: every construct to some depth, over the corpus' tables.
 
-Where `tests.pure.views` composes integers for volume on DuckDB, this one brings types (decimals, strings, dates, doubles,
-arrays, maps), generators, grouping sets, ROWS frames, QUALIFY, LATERAL and shared CTEs, at the price of Spark's time.
+Where `tests.pure.views` composes integers for volume on DuckDB, this one brings types (decimals, strings, dates,
+doubles, arrays, maps), generators, grouping sets, ROWS frames, QUALIFY, LATERAL and shared CTEs, at the price of
+Spark's time.
 """
 
 from __future__ import annotations
@@ -63,9 +64,15 @@ _FILTERS = {
     "map": ("size({0}) > 0",),
 }
 _CALLS = {
-    "int": ("sum({0})", "count({0})", "min({0})", "max({0})", "count(DISTINCT {0})", "avg({0})", "sum({0}) FILTER (WHERE {0} > 1)", "bit_xor({0})",
-            "percentile({0}, 0.5)", "median({0})", "first({0})", "stddev({0})"),
-    "string": ("min({0})", "max({0})", "count(DISTINCT {0})", "array_join(sort_array(collect_set({0})), '')", "any_value({0})", "mode({0})"),
+    "int": (
+        "sum({0})", "count({0})", "min({0})", "max({0})", "count(DISTINCT {0})", "avg({0})",
+        "sum({0}) FILTER (WHERE {0} > 1)", "bit_xor({0})", "percentile({0}, 0.5)", "median({0})", "first({0})",
+        "stddev({0})",
+    ),
+    "string": (
+        "min({0})", "max({0})", "count(DISTINCT {0})", "array_join(sort_array(collect_set({0})), '')", "any_value({0})",
+        "mode({0})",
+    ),
     "decimal": ("sum({0})", "avg({0})", "max({0})", "count({0})"),
     "double": ("max({0})", "sum({0})", "avg({0})"),
     "date": ("min({0})", "max({0})"),
@@ -118,8 +125,9 @@ class Views:
             table = self.pick(BASES)
             return Query(f"SELECT * FROM {table}", list(BASES[table]))
         kinds = (
-            self.projected, self.joined, self.joined, self.grouped, self.grouped, self.sets, self.windowed, self.combined, self.filtered_by_query,
-            self.filtered_by_query, self.scalar, self.distinct, self.top, self.generated, self.shared, self.lateral, self.mapped,
+            self.projected, self.joined, self.joined, self.grouped, self.grouped, self.sets, self.windowed,
+            self.combined, self.filtered_by_query, self.filtered_by_query, self.scalar, self.distinct, self.top,
+            self.generated, self.shared, self.lateral, self.mapped,
         )  # fmt: skip
         made = None
         while made is None:
@@ -252,8 +260,14 @@ class Views:
             ("count(*)", order, "int"),
         ]
         for n, t in numbers[:2]:
-            calls += [(f"lag(q.{n})", order, t), (f"sum(q.{n})", order, t), (f"sum(q.{n})", f"{order} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", t),
-                      (f"max(q.{n})", "", t), (f"lead(q.{n}, 2)", order, t), (f"min(q.{n})", f"{order} ROWS UNBOUNDED PRECEDING", t)]  # fmt: skip
+            calls += [
+                (f"lag(q.{n})", order, t),
+                (f"sum(q.{n})", order, t),
+                (f"sum(q.{n})", f"{order} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", t),
+                (f"max(q.{n})", "", t),
+                (f"lead(q.{n}, 2)", order, t),
+                (f"min(q.{n})", f"{order} ROWS UNBOUNDED PRECEDING", t),
+            ]
         outs, columns = self.aliased("q", inner.columns)
         function, spec, type_ = self.pick(calls)
         new = self.name()
@@ -272,8 +286,10 @@ class Views:
         two, two_type = self.call("q", inner.columns)
         names = [self.name() for _ in range(3)]
         sql = (
-            f"WITH t1 AS (SELECT q.{key} AS g, {one} AS v FROM ({inner.sql}) q GROUP BY q.{key}), t2 AS (SELECT q.{key} AS g, {two} AS w FROM ({inner.sql}) q GROUP BY q.{key}) "
-            f"SELECT t1.g AS {names[0]}, t1.v AS {names[1]}, t2.w AS {names[2]} FROM t1 {self.pick(('JOIN', 'LEFT JOIN'))} t2 ON t1.g = t2.g"
+            f"WITH t1 AS (SELECT q.{key} AS g, {one} AS v FROM ({inner.sql}) q GROUP BY q.{key}), "
+            f"t2 AS (SELECT q.{key} AS g, {two} AS w FROM ({inner.sql}) q GROUP BY q.{key}) "
+            f"SELECT t1.g AS {names[0]}, t1.v AS {names[1]}, t2.w AS {names[2]} "
+            f"FROM t1 {self.pick(('JOIN', 'LEFT JOIN'))} t2 ON t1.g = t2.g"
         )
         return Query(sql, [(names[0], type_), (names[1], one_type), (names[2], two_type)])
 
@@ -332,7 +348,10 @@ class Views:
         )
         outs, columns = self.aliased("q", inner.columns)
         return Query(
-            f"SELECT {outs} FROM ({inner.sql}) q ORDER BY {keys} LIMIT {self.pick((1, 3, 5))}{self.pick(('', ' OFFSET 2'))}",
+            (
+                f"SELECT {outs} FROM ({inner.sql}) q "
+                f"ORDER BY {keys} LIMIT {self.pick((1, 3, 5))}{self.pick(('', ' OFFSET 2'))}"
+            ),
             columns,
         )
 
@@ -347,13 +366,19 @@ class Views:
         style = self.random.random()
         if style < 0.4:
             return Query(
-                f"SELECT {outs}, e.{new} FROM ({inner.sql}) q LATERAL VIEW {self.pick(('', 'OUTER '))}explode(q.{name}) e AS {new}",
+                (
+                    f"SELECT {outs}, e.{new} FROM ({inner.sql}) q "
+                    f"LATERAL VIEW {self.pick(('', 'OUTER '))}explode(q.{name}) e AS {new}"
+                ),
                 [*columns, (new, "int")],
             )
         if style < 0.7:
             return Query(f"SELECT {outs}, explode(q.{name}) AS {new} FROM ({inner.sql}) q", [*columns, (new, "int")])
         return Query(
-            f"SELECT {outs}, e.{place}, e.{new} FROM ({inner.sql}) q LATERAL VIEW posexplode(q.{name}) e AS {place}, {new}",
+            (
+                f"SELECT {outs}, e.{place}, e.{new} "
+                f"FROM ({inner.sql}) q LATERAL VIEW posexplode(q.{name}) e AS {place}, {new}"
+            ),
             [*columns, (place, "int"), (new, "int")],
         )
 
@@ -367,7 +392,10 @@ class Views:
         new = self.name()
         text, type_ = self.call("w", inner.columns)
         cte = self.name("t")
-        sql = f"WITH {cte} AS ({inner.sql}) SELECT {outs}, r.{new} FROM {cte} l JOIN (SELECT w.{key}, {text} AS {new} FROM {cte} w GROUP BY w.{key}) r ON l.{key} = r.{key}"
+        sql = (
+            f"WITH {cte} AS ({inner.sql}) SELECT {outs}, r.{new} "
+            f"FROM {cte} l JOIN (SELECT w.{key}, {text} AS {new} FROM {cte} w GROUP BY w.{key}) r ON l.{key} = r.{key}"
+        )
         return Query(sql, [*columns, (new, type_)])
 
     def lateral(self, depth: int) -> Query | None:
@@ -382,7 +410,10 @@ class Views:
         how = self.pick((", LATERAL", "LEFT JOIN LATERAL"))
         on = " ON true" if "LEFT" in how else ""
         return Query(
-            f"SELECT {outs}, m.{new} FROM ({left.sql}) l {how} (SELECT {text} AS {new} FROM ({right.sql}) r WHERE r.{b} = l.{a}) m{on}",
+            (
+                f"SELECT {outs}, m.{new} FROM ({left.sql}) l {how} (SELECT {text} AS {new} "
+                f"FROM ({right.sql}) r WHERE r.{b} = l.{a}) m{on}"
+            ),
             [*columns, (new, type_)],
         )
 
