@@ -94,7 +94,7 @@ def test_snapshot_slices_and_feed_are_the_same(lake, spark, tmp_path):
     snapshot = inspect(Source("t", path), lambda: spark, "spark")
     names = rows.column_names
     feed = native.change_feed(delta, 1, delta.version(), names, 1000)
-    assert_same_rows(feed, _by_spark(snapshot, 1, delta.version(), names, spark), "feed")
+    assert_same_rows(feed, _by_spark(snapshot, 1, delta.version(), names, 1000, spark), "feed")
     for i, (name, type_) in enumerate(lake.tables["t"].items()):
         if keyable(type_):
             wanted = pa.table({"k0": rows[name].combine_chunks().unique()[:3]})
