@@ -12,6 +12,7 @@ from enum import IntEnum
 import typer
 import yaml
 
+from ivm.cli.signals import Terminated
 from ivm.errors import ConcurrentRefreshError, IvmError
 from ivm.files import os_reason
 
@@ -26,6 +27,7 @@ class ExitCode(IntEnum):
     BUSY = 75
     INTERRUPTED = 130
     NO_READER = 141
+    TERMINATED = 143
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,12 @@ def failure(error: BaseException) -> Failure:
                 "Interrupted",
                 "interrupted. Run the command again: a refresh goes on where it was.",
                 ExitCode.INTERRUPTED,
+            )
+        case Terminated():
+            return Failure(
+                "Terminated",
+                f"ended by {error}. Run the command again: a refresh goes on where it was.",
+                ExitCode.TERMINATED,
             )
         case ModuleNotFoundError() if str(error.name).split(".")[0] in _EXTRAS:
             extra = _EXTRAS[str(error.name).split(".")[0]]

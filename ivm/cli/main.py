@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ivm import parameters
+from ivm.cli import signals
 from ivm.cli.failures import ExitCode, Failure, UsageError, failure
 from ivm.storage.location import Location
 
@@ -62,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # what the terminal can't show is shown as its code
     try:
-        code = _ended(arguments)
+        with signals.raised():
+            code = _ended(arguments)
         sys.stdout.flush()
     except BrokenPipeError as error:
         unread = [fd for fd in (1, 2) if _unread(fd)]

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -223,3 +224,39 @@ def test_every_error_says_what_to_do():
         assert not any(isinstance(a, ast.Constant) and not str(a.value).strip() for a in call.args), (
             f"{file}:{call.lineno}"
         )
+
+
+COMMAND = """
+import signal, sys, time
+from pathlib import Path
+from ivm.cli import main as cli
+from ivm.orchestration.services import _start
+
+@cli.app.command()
+def wait() -> None:
+    service = _start("a service", ["sleep", "60"], {}, Path(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
+    try:
+        print(service.process.pid, flush=True)
+        time.sleep(60)
+    finally:
+        service.stop()
+
+cli.main(["wait"])
+"""
+
+
+@pytest.mark.parametrize(("sent", "code"), [("SIGTERM", 143), ("SIGHUP", 143), ("SIGINT", 130)])
+def test_a_signal_ends_what_a_command_has_started(tmp_path, sent, code):
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMAND, str(tmp_path / "log")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        service = int(process.stdout.readline())
+        process.send_signal(signal.Signals[sent])
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "a refresh goes on where it was" in " ".join(told.split())
+    assert not Path(f"/proc/{service}").exists()
