@@ -649,22 +649,22 @@ def test_a_table_that_only_spark_reaches(spark, tmp_path):
     """Identity by DESCRIBE HISTORY, and a feed that Spark alone reads and counts."""
     ground = Ground(spark, tmp_path)
     source = Source("t", str(ground.path))
-    read = _inspect_spark(source, str(ground.path), spark, "auto")
+    read = _inspect_spark(source, str(ground.path), lambda: spark, "auto", "it is asked to")
     shutil.copytree(ground.path, tmp_path / "copy")
     ground.put((1, 1), (2, 2))
-    now = _inspect_spark(source, str(ground.path), spark, "auto")
+    now = _inspect_spark(source, str(ground.path), lambda: spark, "auto", "it is asked to")
     assert gap(now, read.version, read.table_id, read.fingerprint) == ""
     assert source_delta(now, read.version, now.version, ["k"], lambda: spark).num_rows == 2
     assert now.commits.at(now.version) is not None
     shutil.rmtree(ground.path)
     shutil.move(tmp_path / "copy", ground.path)
     ground.put((3, 3))
-    other = _inspect_spark(source, str(ground.path), spark, "auto")
+    other = _inspect_spark(source, str(ground.path), lambda: spark, "auto", "it is asked to")
     assert other.version == now.version
     assert "is not the commit that was read" in gap(other, now.version, now.table_id, now.fingerprint)
     ground.delta.restore(0)
     assert "was restored at version" in gap(
-        _inspect_spark(source, str(ground.path), spark, "auto"), other.version, other.table_id, other.fingerprint
+        _inspect_spark(source, str(ground.path), lambda: spark, "auto", "it is asked to"), other.version, other.table_id, other.fingerprint
     )
 
 
