@@ -664,7 +664,10 @@ def test_a_table_that_only_spark_reaches(spark, tmp_path):
     assert "is not the commit that was read" in gap(other, now.version, now.table_id, now.fingerprint)
     ground.delta.restore(0)
     assert "was restored at version" in gap(
-        _inspect_spark(source, str(ground.path), lambda: spark, "auto", "it is asked to"), other.version, other.table_id, other.fingerprint
+        _inspect_spark(source, str(ground.path), lambda: spark, "auto", "it is asked to"),
+        other.version,
+        other.table_id,
+        other.fingerprint,
     )
 
 
