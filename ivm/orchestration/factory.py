@@ -6,6 +6,7 @@ Built from the folder's files alone, so that the DAG processor imports no Spark,
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -91,9 +92,19 @@ def _refresh_task(step: str, folder: str, outlets: list[Asset]) -> Any:
     def run() -> dict[str, Any]:
         from ivm.orchestration.tasks import TASKS
 
-        return TASKS[step](folder)
+        done = TASKS[step](folder)
+        if outlets:
+            _describe(outlets, done["views"])
+        return done
 
     return run()
+
+
+def _describe(outlets: Sequence[Asset], views: Mapping[str, Mapping[str, Any]]) -> None:
+    """Give each view's asset event what was committed of it: version, rows, strategy, reason."""
+    events = get_current_context()["outlet_events"]
+    for asset in outlets:
+        events[asset].extra = dict(views.get(asset.name.rpartition(".")[2], {}))
 
 
 def backfill_dag(config: PipelineConfig) -> DAG:

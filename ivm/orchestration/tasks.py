@@ -20,6 +20,8 @@ from ivm.refresh.protocol import Run
 
 if TYPE_CHECKING:
     from ivm.refresh.context import Context
+    from ivm.refresh.records import Manifest
+    from ivm.refresh.run import ViewReport
 
 
 def _step(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -141,17 +143,27 @@ def publish_task(folder: str) -> dict[str, Any]:
         protocol.publish(run)
     plan, manifest = run.planned, run.manifest
     assert manifest is not None
-    errors = {
-        n: r.error
-        for n, r in view_reports(pipe.context, plan, run.outcomes, [*plan.tasks, *plan.broken]).items()
-        if r.error
-    }
+    reports = view_reports(pipe.context, plan, run.outcomes, [*plan.tasks, *plan.broken])
+    errors = {n: r.error for n, r in reports.items() if r.error}
     if errors:
         raise GateError(
             "Published, but not these views: " + "; ".join(f"{n}: {e}" for n, e in errors.items()) + ".",
             "See `ivm status` and `ivm check`.",
         )
-    return {"epoch": manifest.epoch, "versions": {n: s.version for n, s in manifest.units.items() if s.public}}
+    return {"epoch": manifest.epoch, "views": {r.view: _committed(manifest, r) for r in reports.values()}}
+
+
+def _committed(manifest: Manifest, report: ViewReport) -> dict[str, Any]:
+    """What an epoch made of a view, as JSON."""
+    state = manifest.units[report.view.lower()]
+    return {
+        "epoch": manifest.epoch,
+        "version": state.version,
+        "rows": state.rows,
+        "rows_out": report.rows_out,
+        "strategy": report.strategy,
+        "reason": report.reason,
+    }
 
 
 @_step

@@ -113,7 +113,7 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
 
-    from ivm.demo.main import trigger
+    from ivm.demo.main import _api, trigger
     from ivm.orchestration.services import HOST, airflow_environment, free_port, start_airflow, start_connect_server
 
     source, folder = tmp_path / "orders", tmp_path / "pipelines" / "shop"
@@ -162,6 +162,14 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
         state, _ = trigger(env, "ivm_shop", "follow")
         assert state == "success", _logs(tmp_path)
         assert published() == {"a": 15, "b": 20}
+        told = _api(env, "GET", "/assets/events?order_by=-timestamp&limit=1")["asset_events"][0]
+        assert told["name"] == "shop.totals"
+        assert {k: told["extra"][k] for k in ("rows", "rows_out", "strategy", "version")} == {
+            "rows": 2,
+            "rows_out": 2,
+            "strategy": "incremental",
+            "version": DeltaTable(f"{tmp_path}/root/totals").version(),
+        }
 
         orders([(4, "b", 5000)], mode="append")
         state, tasks = trigger(env, "ivm_shop", "gate")
