@@ -133,6 +133,8 @@ class EpochPlan:
     broken: dict[str, str] = field(default_factory=dict)
     #: What may go wrong soon: a source that forgets faster than a view reads it, a table that was damaged.
     warnings: tuple[str, ...] = ()
+    #: By unit, the definition of its state as this version says it, where an older one said it (see `definitions`).
+    accepted: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
