@@ -1,7 +1,7 @@
 """Whether state can be carried on by a view's program: both have one definition, or an older version's words for it.
 
-    state.definition == compiled.definition                       the same
-    else, of another version: the program that has it is kept     the same if that program, described by this version, is
+    state.definition == compiled.definition      the same
+    else, of another version                     the same if the program that it stands for, described by this one, is
 
 Where nothing tells what an older definition stands for, the view is built anew: never wrong, and never silent about it.
 """
@@ -41,7 +41,7 @@ def difference(known: str, compiled: Compiled, cache: Location) -> str:
 
 
 def accepted(manifest: Manifest, compiled: Mapping[str, Compiled], cache: Location) -> dict[str, str]:
-    """By unit, the definition that this version gives to state which another version described, where it can be carried on."""
+    """By unit, the definition of this version for state of another version's that can be carried on."""
     found = {}
     for view, one in compiled.items():
         state = manifest.units.get(view)
@@ -81,7 +81,7 @@ def _stands_for(found: programs.Kept, compiled: Compiled, known: str) -> bool:
 
 
 def version_1(text: str, program: Program, facts: str, compiled: Compiled) -> str:
-    """The definition that the first versions gave a program: a hash of its JSON as they wrote it, or of what it was compiled from."""
+    """The first versions' definition of a program: a hash of its JSON as they wrote it, or of what it is made from."""
     known = facts
     if program.units:
         padded = "".join(f"{n}.{c.name} {c.type}" for n, r in sorted(compiled.reads.items()) for c in r.padded)

@@ -70,7 +70,7 @@ _NAMES = {TABLE: "the published table", OUTPUT: "the output trace", ACCUMULATORS
 
 
 def adopt(manifest: Manifest, adopted: dict[str, Head], accepted: dict[str, str]) -> Manifest:
-    """The manifest with the tables that others maintained at their newest version, and with definitions as this version says them."""
+    """The manifest with maintained tables at their newest version, and with definitions as this version says them."""
     units = dict(manifest.units)
     for unit in units.keys() & accepted.keys():
         units[unit] = replace(units[unit], definition=accepted[unit])

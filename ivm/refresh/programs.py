@@ -1,9 +1,9 @@
-"""The cache of compiled programs under a root: one file for each view, what it reads, and each compiler that compiled it.
+"""The cache of compiled programs under a root: a file for each view, what it reads, and the compiler.
 
-    VIEW-FACTS-COMPILER.json     a hash of the rest / what it was made by and its definitions (JSON) / the program (JSON)
+    VIEW-FACTS-COMPILER.json     a hash of the rest / what made it, its definitions (JSON) / the program (JSON)
 
-A program is read back only by the compiler that made it: ours, sqlglot's and Spark's versions are in the key. What others made stays, for it
-tells what a definition of theirs stands for (see `ivm.refresh.definitions`).
+A program is read back only by the compiler that made it: ours, sqlglot's and Spark's versions are in the key. What
+others made stays, for it tells what a definition of theirs stands for (see `ivm.refresh.definitions`).
 
 Invariant: a file is read as it was written, or not at all; one that is lost costs a compilation.
 """
@@ -24,7 +24,8 @@ from ivm.plan.nodes import Program
 from ivm.refresh.records import from_json, program_json
 from ivm.storage.location import Location
 
-#: What decides how a view's text is understood, besides our own compiler's text: Spark may come in any of its distributions.
+#: What decides how a view's text is understood, besides our own compiler's text: Spark may come in any of its
+#: distributions.
 _READERS = ("ivm", "sqlglot", "pyspark", "pyspark-connect", "pyspark-client")
 #: Where the compiler's own text lies in the package.
 _COMPILER = ("names.py", "plan", "sql", "rewrite")
@@ -32,7 +33,8 @@ _COMPILER = ("names.py", "plan", "sql", "rewrite")
 
 @dataclass(frozen=True)
 class Kept:
-    """A program as a compiler left it: `facts` it was compiled from, its JSON, and the `definitions` it stands for, one a mode.
+    """A program as a compiler left it: `facts` it was compiled from, its JSON, and the `definitions` it stands for,
+    one a mode.
 
     `definitions` is None in a file of an ivm that wrote none.
     """
@@ -102,7 +104,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def compiler_fingerprint() -> str:
-    """A hash of the compiler's own text and of the versions of its readers: programs that others made are not reused."""
+    """A hash of the compiler's own text and of the versions of its readers: others' programs are not reused."""
     digest = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
     package = Path(__file__).parent.parent
     for name in _COMPILER:

@@ -2,12 +2,14 @@ r"""What a view's state is, in words of its own: its identity, which outlives th
 
     definition  =  "2:" + hash(text)        text  =  for each unit what is stored of it, and what its rows are
 
-State built by one definition can be carried on by a program of the same definition. So the text has all that state depends on: columns and
-types, keys, accumulators, groups, and the SQL of every core, in order. It has nothing that only decides how fast a refresh is (edges,
-filters, bounds, which columns are read), nor how the compiler's objects are called or nested: those may change with any release.
+State built by one definition can be carried on by a program of the same definition. So the text has all that state
+depends on: columns and types, keys, accumulators, groups, and the SQL of every core, in order. It has nothing that
+only decides how fast a refresh is (edges, filters, bounds, which columns are read), nor how the compiler's objects
+are called or nested: those may change with any release.
 
-Invariant: two programs of one text store the same rows from the same sources. Whoever changes how a program is written here raises
-`DEFINITION_VERSION`; then the kept programs tell whether an older definition is the same (`ivm.refresh.definitions`).
+Invariant: two programs of one text store the same rows from the same sources. Whoever changes how a program is
+written here raises `DEFINITION_VERSION`; then the kept programs tell whether an older definition is the same
+(`ivm.refresh.definitions`).
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ def definition_text(program: Program, sql: str, relations: Mapping[str, Relation
 
     >>> from ivm.plan.nodes import Core, Expr, Leaf, Output, Text
     >>> a = Expr(Text.of("`t`.`a`"), frozenset({("t", "a")}), ("t", "a"))
-    >>> unit = Unit("v", Core((Branch((Leaf("t", "t", ("a",)),), (), (Output("x", a, "int"),)),)), None, None, (Column("x", "int"),))
+    >>> core = Core((Branch((Leaf("t", "t", ("a",)),), (), (Output("x", a, "int"),)),))
+    >>> unit = Unit("v", core, None, None, (Column("x", "int"),))
     >>> print(definition_text(Program("v", unit.columns, ("t",), (unit,)), "SELECT a AS x FROM t", {}))
     unit v
       table `x` int

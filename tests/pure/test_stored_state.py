@@ -1,4 +1,7 @@
-"""State that earlier versions of ivm wrote is carried on; a view is rebuilt only where its definition changed, or nothing tells what it was."""
+"""State that earlier versions of ivm wrote is carried on.
+
+A view is rebuilt only where its definition changed, or nothing tells what it was.
+"""
 
 from __future__ import annotations
 
