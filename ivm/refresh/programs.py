@@ -28,7 +28,7 @@ from ivm.storage.location import Location
 #: distributions.
 _READERS = ("ivm", "sqlglot", "pyspark", "pyspark-connect", "pyspark-client")
 #: Where the compiler's own text lies in the package.
-_COMPILER = ("names.py", "plan", "sql", "rewrite")
+_COMPILER = ("names.py", "plan", "sql", "rewrite", "compile")
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ivm.compile.passes import compile_sql
 from ivm.errors import RefusedError, ViewError
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import Program, Relation
 from ivm.refresh import programs
-from ivm.rewrite.arranged import with_streams
 from ivm.rewrite.identity import definition
-from ivm.rewrite.least import with_least
-from ivm.rewrite.timed import with_companion
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.functions import definitions
-from ivm.sql.parse import parse_view
 from ivm.sql.rules import BEYOND_SPARK
 from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
@@ -118,9 +115,7 @@ def compile_view(
         program = None
     if program is None:
         try:
-            program = with_companion(
-                with_streams(with_least(parse_view(view.name.lower(), view.sql, relations, analyzer()))), relations
-            )
+            program = compile_sql(view.name.lower(), view.sql, relations, analyzer())
         except ViewError as error:
             raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
         programs.keep(file, program, {definition(in_mode(program, m), view.sql, read) for m in ("auto", "full")})

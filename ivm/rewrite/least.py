@@ -28,7 +28,23 @@ _ORDERED = (*_WHOLE, "date", "timestamp", "timestamp_ntz")
 
 
 def with_least(program: Program) -> Program:
-    """The program in which such recursions keep only the least value."""
+    """The program in which such recursions keep only the least value.
+
+    >>> from ivm.plan.nodes import Call, Column, Core, Leaf, Output, Post, Reduce, Text
+    >>> def out(name, sql, *reads):
+    ...     return Output(name, Expr(Text.of(sql), frozenset(reads), reads[0] if sql.count("`") == 4 else None), "int")
+    >>> e, r = Leaf("e", "e", ("a", "b")), Leaf("r", "r", ("k", "d", RANK))
+    >>> zero, one = out(RANK, "0"), out(RANK, f"`r`.`{RANK}` + 1", ("r", RANK))
+    >>> base = Branch((e,), (), (out("k", "`e`.`a`", ("e", "a")), out("d", "0"), zero))
+    >>> step = Branch((r, e), (), (out("k", "`e`.`b`", ("e", "b")), out("d", "`r`.`d` + 1", ("r", "d")), one))
+    >>> columns = tuple(Column(n, "int") for n in ("k", "d", RANK))
+    >>> rows = Unit("r", Core((base, step)), None, None, columns, fixpoint="distinct")
+    >>> core = Core((Branch((r,), (), (out("k", "`r`.`k`", ("r", "k")), out("d", "`r`.`d`", ("r", "d")))),))
+    >>> reduce = Reduce(columns[:1], (Call("m", "MIN(`d`)"),))
+    >>> view = Unit("v", core, reduce, Post("g", (), (out("k", "`g`.`k`", ("g", "k")),)), columns[:1])
+    >>> [u.least for u in with_least(Program("v", columns[:1], ("e",), (rows, view))).units]
+    ['d', '']
+    """
     units = tuple(replace(u, least=_least(u, program.units)) if u.fixpoint == "distinct" else u for u in program.units)
     found = any(u.least for u in units)
     return replace(program, units=units, rules=tuple(sorted({*program.rules, LEAST}))) if found else program
