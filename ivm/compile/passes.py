@@ -19,7 +19,7 @@ from typing import Any
 
 from ivm.compile.checks import CHECKS, read_as_written, without_session_windows, without_variants
 from ivm.compile.given import Asked, Given, given
-from ivm.compile.units import normal_form
+from ivm.compile.normal_form import normal_form
 from ivm.errors import ViewError
 from ivm.plan.nodes import PlanError, Program, Relation
 from ivm.rewrite.arranged import with_streams

@@ -42,7 +42,7 @@ def difference(known: str, compiled: Compiled, cache: Location) -> str:
 
 def accepted(manifest: Manifest, compiled: Mapping[str, Compiled], cache: Location) -> dict[str, str]:
     """By unit, the definition of this version for state of another version's that can be carried on."""
-    found = {}
+    found: dict[str, str] = {}
     for view, one in compiled.items():
         state = manifest.units.get(view)
         if state is not None and state.definition != one.definition and not difference(state.definition, one, cache):

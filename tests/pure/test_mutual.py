@@ -142,7 +142,7 @@ def test_a_defect_of_ours_is_said_where_spark_cant_help(monkeypatch):
     def broken(self, tree, columns):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("ivm.compile.units.Compiler.program", broken)
+    monkeypatch.setattr("ivm.compile.normal_form.Compiler.program", broken)
     assert parse_view("v", "SELECT ck FROM customer", dict(RELATIONS), DuckAnalyzer()).refusals[0].code == "defect"
     with pytest.raises(ViewError, match="boom"):
         parse_view("v", EVEN_ODD, dict(RELATIONS), DuckAnalyzer())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.compile.given import Given
+from ivm.compile.queries.compiler import Compiler
 from ivm.errors import ViewError
 from ivm.plan.nodes import Program
-from ivm.sql.compiler import Compiler
 from ivm.sql.support import UnsupportedError
 
 
