@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ivm.names import ident
+from ivm.plan.kinds import Recursion
 from ivm.plan.nodes import Leaf, Refusal, Unit
 from ivm.planner.strategy import FromStored, Incremental, Known, Strategy, decide
 from ivm.refresh.arrange import Arranged, arrangements
@@ -221,7 +222,7 @@ def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
             Operator(unit.name, f"union all of {len(unit.core.branches)} branches", "linear", "d(R + S) = dR + dS", ())
         )
     if unit.fixpoint:
-        how, rule = ("bag", _OF_BAG) if unit.fixpoint == "all" else ("set", _OF_SET)
+        how, rule = ("bag", _OF_BAG) if unit.fixpoint is Recursion.BAG else ("set", _OF_SET)
         kept = f", only the least {unit.least}" if unit.least else ""
         found.append(Operator(unit.name, f"fixpoint as a {how}{kept}", "recursive", rule, ()))
     if unit.reduce is not None:

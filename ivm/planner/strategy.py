@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ivm.plan.kinds import Recursion
 from ivm.plan.nodes import Unit
 from ivm.planner.choose import Choice, choose, met_rows
 from ivm.planner.limits import EMBEDDED, Limits
@@ -146,7 +147,7 @@ class Fixpoint(Incremental):
 
     def statements(self, reads: Reads) -> dict[str, str]:
         found = {"": self.first(reads)}
-        if self.unit.fixpoint == "distinct":
+        if self.unit.fixpoint is Recursion.SET:
             facts = given(self.unit, CANDIDATES, self.facts, None)
             on = [c.name for c in self.unit.columns]
             found["what is left of lost rows"] = support_sql(

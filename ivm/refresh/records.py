@@ -12,6 +12,7 @@ import json
 import types
 import typing
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar
 
 from ivm.errors import StateError
@@ -227,6 +228,8 @@ def _decode(kind: Any, value: Any) -> Any:
         hints = _hints(typing.cast(type, kind))
         known = {f.name for f in dataclasses.fields(kind)}
         return kind(**{k: _decode(hints[k], v) for k, v in value.items() if k in known})  # type: ignore[operator]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(value)
     if origin is tuple:
         inner = typing.get_args(kind)
         if len(inner) == 2 and inner[1] is Ellipsis:

@@ -139,9 +139,12 @@ def in_mode(program: Program, mode: str) -> Program:
 
 def _facts(view: View, read: Mapping[str, Relation]) -> str:
     """A hash of all that a program is compiled from: the view's text, and what is known of the relations it reads."""
-    known = {
-        n: [[c.name, c.type] for c in r.columns]
-        + [list(r.key), r.kind, r.effective, *([[c.name, c.type] for c in r.padded])]
+    known: dict[str, list[object]] = {
+        n: [
+            *([c.name, c.type] for c in r.columns),
+            *(list(r.key), r.kind, r.effective),
+            *([c.name, c.type] for c in r.padded),
+        ]
         for n, r in sorted(read.items())
     }
     return hashlib.sha256(json.dumps([view.name, view.sql, known]).encode()).hexdigest()[:16]

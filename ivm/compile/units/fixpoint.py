@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from ivm.compile.units.made import Units
+from ivm.plan.kinds import Recursion
 from ivm.plan.nodes import RANK, Column, Relation, Unit
 from ivm.sql.blocks import Block, fresh, leaf_column, leaf_item
 from ivm.sql.rules import SET_RECURSION
@@ -77,5 +78,5 @@ def fixpoint(
         if any("<" in t for t in types):
             raise UnsupportedError("recursion", "its rows hold arrays, maps or structs and are meant as a set")
         units.rules.add(SET_RECURSION)
-    units.add(Unit(name, core, None, None, columns, fixpoint="distinct" if distinct else "all"))
+    units.add(Unit(name, core, None, None, columns, fixpoint=Recursion.SET if distinct else Recursion.BAG))
     return [reader()]

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from ivm.names import RESERVED_PREFIX, ident
 from ivm.plan.anchors import anchor
+from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, leaf_column, leaf_item, sql_of
@@ -168,4 +169,4 @@ def with_types(core: Core, columns: tuple[Column, ...]) -> Core:
 
 def is_key(reduce: Reduce) -> bool:
     """Whether the group keys are a key that tables can be searched by: one row a group, and no nested values."""
-    return reduce.kind == "group" and not any("<" in k.type for k in reduce.keys)
+    return reduce.kind is ReduceKind.GROUP and not any("<" in k.type for k in reduce.keys)

@@ -7,6 +7,7 @@ from sqlglot import exp
 from ivm.compile.units.grouped import Selected, grouped
 from ivm.compile.units.made import Units
 from ivm.compile.units.stored import stored
+from ivm.plan.kinds import ReduceKind
 from ivm.sql.blocks import Block, Scope, plainly
 from ivm.sql.calls import inner_column
 
@@ -32,4 +33,4 @@ def is_one_row(units: Units, block: Block) -> bool:
     unit = units.made.get(leaf[1]) if leaf else None
     if unit is None or block.preds or unit.reduce is None or unit.post is None:
         return False
-    return unit.reduce.kind == "group" and not unit.reduce.keys and not unit.post.predicates
+    return unit.reduce.kind is ReduceKind.GROUP and not unit.reduce.keys and not unit.post.predicates

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.compile.units.made import Units
+from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import Reduce
 from ivm.sql.blocks import Block, leaf_column, leaf_item, sql_of
 from ivm.sql.calls import inner_column
@@ -27,7 +28,9 @@ def top(
         keys.append(sql_of(ordered))
     ties = [sql_of(sort_key(c)) for c in columns]
     units.rules.add(TOP)
-    name = units.partitioned(core, Reduce((), (), "top", ", ".join(dict.fromkeys([*keys, *ties])), limit, offset))
+    name = units.partitioned(
+        core, Reduce((), (), ReduceKind.TOP, ", ".join(dict.fromkeys([*keys, *ties])), limit, offset)
+    )
     return [
         Block([leaf_item(name, name)], [], [(n, leaf_column(name, f"c{i}")) for i, n in enumerate(names[:visible])])
     ]

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from ivm.compile.units.grouped import Selected
 from ivm.compile.units.made import Units
+from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import Call, Column, Reduce
 from ivm.sql.blocks import Block, Inline, Scope, leaf_column, leaf_item, rewritten, sql_of
 from ivm.sql.calls import inner_column
@@ -73,7 +74,7 @@ def windowed(units: Units, blocks: list[Block], scopes: list[Scope], selected: S
             )
         calls.append(Call(names[text], sql_of(made)))
     types = {c.name: c.type for c in columns}
-    name = units.partitioned(core, Reduce(tuple(Column(k, types[k]) for k in keys), tuple(calls), "window"))
+    name = units.partitioned(core, Reduce(tuple(Column(k, types[k]) for k in keys), tuple(calls), ReduceKind.WINDOW))
 
     def over_unit(node: exp.Expression) -> exp.Expression | None:
         return (
