@@ -14,13 +14,13 @@ from ivm.names import ident
 from ivm.plan.kinds import Recursion
 from ivm.plan.nodes import Leaf, Refusal, Unit
 from ivm.planner.strategy import FromStored, Incremental, Known, Strategy, decide
-from ivm.refresh.arrange import Arranged, arrangements
+from ivm.refresh.arrangements import Arranged, arrangements
 from ivm.refresh.context import Context
 from ivm.refresh.inputs import relation_facts
 from ivm.rewrite.delta_join import State
-from ivm.rewrite.recursion import FRONTIER
+from ivm.rewrite.derivations import CANDIDATES
+from ivm.rewrite.iterations import FRONTIER
 from ivm.rewrite.slices import DELTA, WHOLE, Requests
-from ivm.rewrite.support import CANDIDATES
 
 
 @dataclass(frozen=True)

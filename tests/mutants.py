@@ -120,11 +120,11 @@ PROTOCOL: tuple[Mutant, ...] = (
     ("two refreshes run beside each other", "ivm/storage/lock.py",
      "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
     ("leftovers stay", "ivm/trace/store.py", "                folder.drop()\n", "                pass\n"),
-    ("an incremental failure is not followed by a rebuild", "ivm/refresh/plan.py",
+    ("an incremental failure is not followed by a rebuild", "ivm/refresh/planning.py",
      "if failure is not None and failure.incremental and", "if False and"),
     ("a released batch is looked for under its new epoch", "ivm/refresh/held.py",
      "stamp=o.stamp or held.epoch", "stamp=o.stamp"),
-    ("damage is not looked for", "ivm/refresh/plan.py", "    if damaged:\n", "    if False:\n"),
+    ("damage is not looked for", "ivm/refresh/planning.py", "    if damaged:\n", "    if False:\n"),
     ("what was published and never committed is taken for right", "ivm/refresh/integrity.py",
      "elif what == TABLE and found.own:", "elif False:"),
 )  # fmt: skip

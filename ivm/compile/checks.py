@@ -11,8 +11,8 @@ from ivm.plan.nodes import Program, Refusal
 from ivm.sql.dialect import function_name
 from ivm.sql.functions import volatile_function
 from ivm.sql.padding import compares_padded
+from ivm.sql.refusals import UnsupportedError, refusal
 from ivm.sql.round_trip import check_round_trip
-from ivm.sql.support import UnsupportedError, refusal
 from ivm.sql.text import query_tree, splice
 from ivm.sql.volatile import MARKED_WORD, time_words, volatile, with_marked_words
 

@@ -8,7 +8,7 @@ from ivm.compile.given import Given
 from ivm.compile.queries.compiler import Compiler
 from ivm.errors import ViewError
 from ivm.plan.nodes import Program
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 
 
 def normal_form(tree: exp.Expression, given: Given) -> Program:

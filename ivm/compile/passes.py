@@ -22,8 +22,8 @@ from ivm.compile.given import Asked, Given, given
 from ivm.compile.normal_form import normal_form
 from ivm.errors import ViewError
 from ivm.plan.nodes import PlanError, Program, Relation
-from ivm.rewrite.arranged import with_streams
 from ivm.rewrite.least import with_least
+from ivm.rewrite.stream_units import with_streams
 from ivm.rewrite.timed import with_companion
 from ivm.sql.aggregates import with_aggregates
 from ivm.sql.analyzer import Analyzer
@@ -31,7 +31,7 @@ from ivm.sql.expand import with_function_columns, with_generated_names, with_str
 from ivm.sql.field_names import with_field_names
 from ivm.sql.mutual import merged
 from ivm.sql.qualified import qualified
-from ivm.sql.support import UnsupportedError, refusal
+from ivm.sql.refusals import UnsupportedError, refusal
 from ivm.sql.text import first_line
 
 

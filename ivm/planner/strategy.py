@@ -24,10 +24,10 @@ from ivm.plan.nodes import Unit
 from ivm.planner.choose import Choice, choose, met_rows
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import delta_terms
-from ivm.rewrite.recursion import FRONTIER, given, step_sql, support_sql, walk_steps, walk_support
+from ivm.rewrite.derivations import CANDIDATES
+from ivm.rewrite.iterations import FRONTIER, given, step_sql, support_sql, walk_steps, walk_support
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import Reads, Walked, accumulated_delta, branch_deltas, group_delta, linear_delta
-from ivm.rewrite.support import CANDIDATES
 from ivm.rewrite.top import from_stored, top_candidates
 
 

@@ -22,7 +22,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import base, inspect_tables
-from ivm.refresh.plan import INCREMENTAL, write_plan
+from ivm.refresh.planning import INCREMENTAL, write_plan
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask, with_epoch, within
 from ivm.refresh.relations import as_read, signed, unit_table

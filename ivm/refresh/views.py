@@ -19,8 +19,8 @@ from ivm.refresh import programs
 from ivm.rewrite.identity import definition
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.functions import definitions
+from ivm.sql.refusals import refusal
 from ivm.sql.rules import BEYOND_SPARK
-from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
 from ivm.storage.location import Location
 from ivm.trace.arranged import TIME

@@ -9,7 +9,7 @@ from sqlglot import exp
 from ivm.plan.kinds import NOT_GIVEN
 from ivm.sql.blocks import Scope, conjuncts, sql_of, substituted
 from ivm.sql.calls import has_calls
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 
 #: What a SELECT may consist of.
 SELECT_ARGS = {

@@ -8,7 +8,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from ivm.plan.nodes import Relation
 from ivm.sql.dialect import IvmSpark
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 from ivm.sql.text import first_line
 
 

@@ -14,11 +14,11 @@ from ivm.compile.queries.from_items import values_item, with_names
 from ivm.compile.queries.laterals import with_generators
 from ivm.compile.queries.subqueries import Subqueries
 from ivm.compile.units.distinct import distinct
-from ivm.compile.units.fixpoint import fixpoint
 from ivm.compile.units.fused import finish
 from ivm.compile.units.grouped import grouped
 from ivm.compile.units.intersection import intersection
 from ivm.compile.units.made import Units
+from ivm.compile.units.recursive import fixpoint
 from ivm.compile.units.stored import stored
 from ivm.compile.units.top import top
 from ivm.compile.units.windowed import windowed
@@ -38,8 +38,8 @@ from ivm.sql.clauses import (
     without_using,
 )
 from ivm.sql.recursion import names_table, reads_itself, union_parts
+from ivm.sql.refusals import UnsupportedError
 from ivm.sql.render import schema_leaf, unit_sql
-from ivm.sql.support import UnsupportedError
 
 
 class Compiler:

@@ -10,7 +10,7 @@ from ivm.compile.queries.subqueries import is_correlated
 from ivm.sql.blocks import Block, Ctes, Names, Scope, fresh, leaf_column, leaf_item, table_alias
 from ivm.sql.clauses import only
 from ivm.sql.pivots import pivoted
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 
 if TYPE_CHECKING:
     from ivm.compile.queries.compiler import Compiler

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ivm.sql.blocks import Block, Ctes, Scope, fresh, leaf_column, substituted, table_alias
 from ivm.sql.dialect import GENERATORS, function_name
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 
 if TYPE_CHECKING:
     from ivm.compile.queries.compiler import Compiler

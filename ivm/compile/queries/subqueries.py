@@ -33,8 +33,8 @@ from ivm.sql.calls import find_calls, has_calls
 from ivm.sql.clauses import SELECT_ARGS, only, with_windows
 from ivm.sql.dialect import is_aggregate
 from ivm.sql.maps import has_map
+from ivm.sql.refusals import UnsupportedError
 from ivm.sql.rules import TIES, by_peers, left_to_chance, settled, tie_broken, ties_matter
-from ivm.sql.support import UnsupportedError
 
 if TYPE_CHECKING:
     from ivm.compile.queries.compiler import Compiler

@@ -11,8 +11,8 @@ from ivm.compile.units.made import GROUP_ALIAS, Units, is_key
 from ivm.plan.nodes import Column, Output, Post, Unit
 from ivm.sql.blocks import Block, leaf_column, substituted
 from ivm.sql.freeze import to_expr
-from ivm.sql.keys import core_key
 from ivm.sql.maps import canonical, check_comparable
+from ivm.sql.unique_keys import core_key
 
 
 def finish(units: Units, blocks: list[Block], columns: tuple[Column, ...]) -> tuple[Unit, ...]:

@@ -18,11 +18,11 @@ from ivm.plan.nodes import Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.blocks import Block, leaf_column, leaf_item, sql_of
 from ivm.sql.freeze import to_branch, to_expr
-from ivm.sql.keys import core_key
 from ivm.sql.maps import canonical, check_comparable, has_map
+from ivm.sql.refusals import UnsupportedError
 from ivm.sql.render import branch_source, core_sql, reduce_sql, schema_leaf
 from ivm.sql.rules import ordered_value
-from ivm.sql.support import UnsupportedError
+from ivm.sql.unique_keys import core_key
 
 #: The alias under which a post stage sees the reduced rows.
 GROUP_ALIAS = f"{RESERVED_PREFIX}_group"

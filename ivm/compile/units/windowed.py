@@ -10,8 +10,8 @@ from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import Call, Column, Reduce
 from ivm.sql.blocks import Block, Inline, Scope, leaf_column, leaf_item, rewritten, sql_of
 from ivm.sql.calls import inner_column
+from ivm.sql.refusals import UnsupportedError
 from ivm.sql.rules import TIES, by_peers, left_to_chance, tie_broken, ties_matter
-from ivm.sql.support import UnsupportedError
 
 
 def windowed(units: Units, blocks: list[Block], scopes: list[Scope], selected: Selected, inline: Inline) -> list[Block]:

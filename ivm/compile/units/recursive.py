@@ -10,8 +10,8 @@ from ivm.compile.units.made import Units
 from ivm.plan.kinds import Recursion
 from ivm.plan.nodes import RANK, Column, Relation, Unit
 from ivm.sql.blocks import Block, fresh, leaf_column, leaf_item
+from ivm.sql.refusals import UnsupportedError
 from ivm.sql.rules import SET_RECURSION
-from ivm.sql.support import UnsupportedError
 
 
 def fixpoint(
