@@ -33,10 +33,9 @@ _COMPILER = ("names.py", "plan", "sql", "rewrite", "compile")
 
 @dataclass(frozen=True)
 class Kept:
-    """A program as a compiler left it: `facts` it was compiled from, its JSON, and the `definitions` it stands for,
-    one a mode.
+    """A program as a compiler left it: a hash of the `facts` it was compiled from, and its JSON.
 
-    `definitions` is None in a file of an ivm that wrote none.
+    `definitions` are those it stands for, one a mode; None in a file of an ivm that wrote none.
     """
 
     facts: str

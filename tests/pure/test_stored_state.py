@@ -122,6 +122,19 @@ def test_the_next_version_of_definitions_rebuilds_nothing_either(folder, monkeyp
     right(pipe)
 
 
+def test_definitions_stay_as_they_are_while_their_version_does(folder):
+    """Where this fails, every view of everybody would be rebuilt: raise DEFINITION_VERSION, or mend what changed them."""
+    pipe = pipeline(DuckSession(), folder)
+    compiled = pipe.context.compile(pipe.context.snapshots())
+    assert {name: one.definition for name, one in compiled.items()} == {
+        "totals": "2:387026f6ec63890a",
+        "nested": "2:6ea9cfaa6cefd050",
+        "best": "2:43270dab3f54a199",
+        "whole": "2:a77afab38e6594a2",
+        "refused": "2:63fc87cc78676ee1",
+    }
+
+
 def test_only_what_decides_about_state_is_in_a_definition(folder):
     pipe = pipeline(DuckSession(), folder)
     pipe.refresh()
