@@ -123,7 +123,7 @@ def test_the_next_version_of_definitions_rebuilds_nothing_either(folder, monkeyp
 
 
 def test_definitions_stay_as_they_are_while_their_version_does(folder):
-    """Where this fails, every view of everybody would be rebuilt: raise DEFINITION_VERSION, or mend what changed them."""
+    """Where this fails, every view would be rebuilt: raise DEFINITION_VERSION, or mend what changed them."""
     pipe = pipeline(DuckSession(), folder)
     compiled = pipe.context.compile(pipe.context.snapshots())
     assert {name: one.definition for name, one in compiled.items()} == {
