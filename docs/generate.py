@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ivm.sql.support import reason_codes
+from ivm.sql.refusals import reason_codes
 
 #: Reasons that a plan gives, not the compiler.
 PLANNED = (

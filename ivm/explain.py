@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ivm.names import ident
+from ivm.plan.kinds import Recursion
 from ivm.plan.nodes import Leaf, Refusal, Unit
 from ivm.planner.strategy import FromStored, Incremental, Known, Strategy, decide
-from ivm.refresh.arrange import Arranged, arrangements
+from ivm.refresh.arrangements import Arranged, arrangements
 from ivm.refresh.context import Context
 from ivm.refresh.inputs import relation_facts
 from ivm.rewrite.delta_join import State
-from ivm.rewrite.recursion import FRONTIER
+from ivm.rewrite.derivations import CANDIDATES
+from ivm.rewrite.iterations import FRONTIER
 from ivm.rewrite.slices import DELTA, WHOLE, Requests
-from ivm.rewrite.support import CANDIDATES
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:
             Operator(unit.name, f"union all of {len(unit.core.branches)} branches", "linear", "d(R + S) = dR + dS", ())
         )
     if unit.fixpoint:
-        how, rule = ("bag", _OF_BAG) if unit.fixpoint == "all" else ("set", _OF_SET)
+        how, rule = ("bag", _OF_BAG) if unit.fixpoint is Recursion.BAG else ("set", _OF_SET)
         kept = f", only the least {unit.least}" if unit.least else ""
         found.append(Operator(unit.name, f"fixpoint as a {how}{kept}", "recursive", rule, ()))
     if unit.reduce is not None:

@@ -366,7 +366,7 @@ class Pipeline:
 
     def plan(self, views: Iterable[str] | None = None) -> EpochPlan | None:
         """What a refresh would do now; nothing is written. None where nothing changed."""
-        from ivm.refresh.plan import plan_epoch
+        from ivm.refresh.planning import plan_epoch
 
         self._check_declared()
         return plan_epoch(self.context, self._known(views))

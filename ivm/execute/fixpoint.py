@@ -6,8 +6,8 @@ r"""Fixpoints (WITH RECURSIVE): computed from nothing, and brought up to date.
 As a bag, linearity gives     dR = F0 + F1 + ...,   F0 = d base + step(R; dE),   F(i+1) = step(Fi; E').
 
 As a set, deletes need care, since rows may support each other in a cycle. Delete and rederive (Gupta, Mumick,
-Subrahmanian, "Maintaining views incrementally", SIGMOD 1993), with ranks (see `ivm.rewrite.support`), by which far less
-is deleted:
+Subrahmanian, "Maintaining views incrementally", SIGMOD 1993), with ranks (see `ivm.rewrite.derivations`), by which far
+less is deleted:
 
     D    rows that lost a derivation and have none left from the base or from a row of lower rank outside of D;
          rows that are derived from D are looked at in turn
@@ -39,9 +39,9 @@ from ivm.names import RESERVED_PREFIX, ident
 from ivm.plan.nodes import RANK, WEIGHT, Unit
 from ivm.planner.strategy import Fixpoint
 from ivm.rewrite.delta_join import State
-from ivm.rewrite.recursion import FRONTIER, given, reads_itself, step_sql, steps, support_sql, walk_steps, walk_support
+from ivm.rewrite.derivations import CANDIDATES
+from ivm.rewrite.iterations import FRONTIER, given, reads_itself, step_sql, steps, support_sql, walk_steps, walk_support
 from ivm.rewrite.slices import Facts, Requests
-from ivm.rewrite.support import CANDIDATES
 from ivm.sql.render import LeafSql, branch_sql, columns_sql
 from ivm.storage.location import Location
 

@@ -18,6 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args
+
+from ivm.plan.kinds import BY_ITS_SOURCES, NOT_GIVEN, Recursion, ReduceKind, RelationKind
 
 #: Column names of ours inside deltas, traces and statements.
 WEIGHT = "__ivm_weight"
@@ -51,22 +54,25 @@ class Column:
 class Relation:
     """Something a leaf can read. `kind` is source, view or unit; `key` is unique if declared or known.
 
-    `effective` is the column of the day from which a source's rows hold, "*" for a view over such sources, "" where
-    there is none. `padded` are the columns that Spark pads, with what declares it (a CHAR in their type).
+    `effective` is the column of the day from which a source's rows hold, BY_ITS_SOURCES for a view over such sources,
+    "" where there is none. `padded` are the columns that Spark pads, with what declares it (a CHAR in their type).
     """
 
     name: str
-    kind: str
+    kind: RelationKind
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     effective: str = ""
     padded: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
-        _require(self.kind in ("source", "view", "unit"), f"relation kind {self.kind!r}")
+        _require(self.kind in get_args(RelationKind), f"relation kind {self.kind!r}, not {get_args(RelationKind)}")
         names = {c.name.lower() for c in self.columns}
         missing = [k for k in self.key if k.lower() not in names]
         _require(not missing, f"{self.name}: key columns {missing} are not among {sorted(names)}")
+        of_view = self.effective == BY_ITS_SOURCES
+        dated = self.kind == "view" if of_view else self.effective.lower() in names or not self.effective
+        _require(dated, f"{self.name}: a {self.kind} has no day {self.effective!r}, only {sorted(names)}")
 
     def type_of(self, column: str) -> str:
         for c in self.columns:
@@ -284,19 +290,19 @@ class Reduce:
     `kind` group: GROUP BY keys with aggregate `calls`; the result has keys and calls.
     `kind` window: window functions `calls`, each partitioned by at least the keys; the result has all core columns
     and calls.
-    `kind` top: the rows in `order` from `offset` up to `limit` of them (-1: none given); the result has all core
-    columns.
+    `kind` top: the rows in `order` from `offset` up to `limit` of them (or NOT_GIVEN); the result has all core columns.
     """
 
     keys: tuple[Column, ...]
     calls: tuple[Call, ...]
-    kind: str = "group"
+    kind: ReduceKind = ReduceKind.GROUP
     order: str = ""
-    limit: int = -1
-    offset: int = -1
+    limit: int = NOT_GIVEN
+    offset: int = NOT_GIVEN
 
     def __post_init__(self) -> None:
-        _require(self.kind in ("group", "window", "top"), f"reduce kind {self.kind!r}")
+        _require(isinstance(self.kind, ReduceKind), f"reduce kind {self.kind!r}, not one of {list(ReduceKind)}")
+        _require(bool(self.order) == (self.kind is ReduceKind.TOP), f"{self.kind} with the order {self.order!r}")
 
     @property
     def tail(self) -> str:
@@ -304,12 +310,12 @@ class Reduce:
         limits = (f"\nLIMIT {self.limit}" if self.limit >= 0 else "") + (
             f"\nOFFSET {self.offset}" if self.offset > 0 else ""
         )
-        return f"ORDER BY {self.order}{limits}" if self.kind == "top" else ""
+        return f"ORDER BY {self.order}{limits}" if self.kind is ReduceKind.TOP else ""
 
     @property
     def linear(self) -> bool:
         """Whether every call has accumulators, so that the groups' inputs need not be read again."""
-        return self.kind == "group" and all(call.function for call in self.calls)
+        return self.kind is ReduceKind.GROUP and all(call.function for call in self.calls)
 
 
 @dataclass(frozen=True)
@@ -333,7 +339,7 @@ class Unit:
     key: tuple[str, ...] = ()
     #: "all" or "distinct" for a fixpoint: the least collection with  unit = core(unit), as a bag or as a set.
     #: The core then has branches that read the unit itself in plain products; as a bag each once.
-    fixpoint: str = ""
+    fixpoint: Recursion = Recursion.NONE
     #: Of a set: the column of which only the least value is kept for each value of the others
     #: (see `ivm.rewrite.least`).
     least: str = ""
@@ -346,9 +352,10 @@ class Unit:
             f"{self.name}: only accumulators can do without stored rows",
         )
         _require(
-            not self.least or self.fixpoint == "distinct", f"{self.name}: only the rows of a set may be the least ones"
+            not self.least or self.fixpoint is Recursion.SET,
+            f"{self.name}: only the rows of a set may be the least ones",
         )
-        _require(self.fixpoint in ("", "all", "distinct"), f"fixpoint {self.fixpoint!r}")
+        _require(isinstance(self.fixpoint, Recursion), f"fixpoint {self.fixpoint!r}, not one of {list(Recursion)}")
         _require(
             bool(self.fixpoint) == (self.name in self.core.relations),
             f"{self.name}: a fixpoint reads itself, and nothing else does",

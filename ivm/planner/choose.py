@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import Branch, Unit
 from ivm.planner.limits import EMBEDDED, Limits
 
@@ -86,7 +87,7 @@ def met_rows(
     if unit.reduce is None or unit.reduce.linear or from_stored:
         return total
     every = sum(known.values())
-    anew = every * changed // max(1, stored) if unit.reduce.kind == "group" else UNKNOWN * changed
+    anew = every * changed // max(1, stored) if unit.reduce.kind is ReduceKind.GROUP else UNKNOWN * changed
     return total + min(every, anew)
 
 

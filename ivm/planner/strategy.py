@@ -19,14 +19,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ivm.plan.kinds import Recursion
 from ivm.plan.nodes import Unit
 from ivm.planner.choose import Choice, choose, met_rows
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import delta_terms
-from ivm.rewrite.recursion import FRONTIER, given, step_sql, support_sql, walk_steps, walk_support
+from ivm.rewrite.derivations import CANDIDATES
+from ivm.rewrite.iterations import FRONTIER, given, step_sql, support_sql, walk_steps, walk_support
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import Reads, Walked, accumulated_delta, branch_deltas, group_delta, linear_delta
-from ivm.rewrite.support import CANDIDATES
 from ivm.rewrite.top import from_stored, top_candidates
 
 
@@ -146,7 +147,7 @@ class Fixpoint(Incremental):
 
     def statements(self, reads: Reads) -> dict[str, str]:
         found = {"": self.first(reads)}
-        if self.unit.fixpoint == "distinct":
+        if self.unit.fixpoint is Recursion.SET:
             facts = given(self.unit, CANDIDATES, self.facts, None)
             on = [c.name for c in self.unit.columns]
             found["what is left of lost rows"] = support_sql(

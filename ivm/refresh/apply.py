@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 
 from ivm.execute.changes import StoredRowsLackingError
 from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide
-from ivm.refresh.arrange import drop_unread
+from ivm.refresh.arrangements import drop_unread
 from ivm.refresh.context import Context
 from ivm.refresh.full import FullBuild
 from ivm.refresh.incremental import Job, by_cursors, run_together
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, instead, told
-from ivm.refresh.plan import FULL, INCREMENTAL, UNCHANGED
+from ivm.refresh.planning import FULL, INCREMENTAL, UNCHANGED
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.session import statements
 

@@ -18,6 +18,7 @@ from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.nodes import EPOCH, Unit
 from ivm.refresh.context import Context
+from ivm.refresh.definitions import difference
 from ivm.refresh.records import Cursor, Manifest, UnitState, within
 from ivm.refresh.relations import batches, signed, source_table, sums, unit_table
 from ivm.refresh.verify import cursor_of, recompute_sql
@@ -160,7 +161,7 @@ def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
         unit is None
         or then is None
         or now is None
-        or then.definition != now.definition
+        or not _of_one_definition(context, view, then, now)
         or not any(u.name == name for u in context.compiled[view].program.units)
     ):
         return ""
@@ -184,3 +185,9 @@ def _sources(context: Context, view: str) -> set[str]:
     for relation in context.compiled[view].program.relations:
         found |= {relation} if relation in context.sources else _sources(context, relation)
     return found
+
+
+def _of_one_definition(context: Context, view: str, then: UnitState, now: UnitState) -> bool:
+    """Whether two states are of one definition, be it in the words of two versions."""
+    compiled, cache = context.compiled[view], context.layout.programs
+    return then.definition == now.definition or not any(difference(s.definition, compiled, cache) for s in (then, now))

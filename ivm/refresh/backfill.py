@@ -19,9 +19,10 @@ from ivm.names import ident
 from ivm.parameters import shown
 from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Unit
 from ivm.refresh.context import Context
+from ivm.refresh.definitions import difference
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import base, inspect_tables
-from ivm.refresh.plan import INCREMENTAL, write_plan
+from ivm.refresh.planning import INCREMENTAL, write_plan
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask, with_epoch, within
 from ivm.refresh.relations import as_read, signed, unit_table
@@ -59,11 +60,8 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
     integrity = inspect_tables(context, context.log.manifest())
     damaged = next((integrity.damaged[u] for u in compiled.unit_names if u in integrity.damaged), "")
     state = context.log.manifest().units[view]
-    other = (
-        "its definition"
-        if state.definition != compiled.definition
-        else changed(state.settings, settings(context.spark()))
-    )
+    other = difference(state.definition, compiled, context.layout.programs)
+    other = other or changed(state.settings, settings(context.spark()))
     if other:
         raise StateError(
             f"{view!r} is built by another definition or in another session: {other}.",

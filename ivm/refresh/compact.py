@@ -23,7 +23,7 @@ from ivm.lake.log import tagged
 from ivm.lake.types import beyond_arrow
 from ivm.names import native_ident
 from ivm.plan.nodes import COUNT, EPOCH, Unit
-from ivm.refresh.arrange import Arranged, Followed, arrangements, compacted, drop_damaged, followed
+from ivm.refresh.arrangements import Arranged, Followed, arrangements, compacted, drop_damaged, followed
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import CONFIGURATION
 from ivm.refresh.guard import step

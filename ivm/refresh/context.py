@@ -11,6 +11,7 @@ from ivm.errors import IvmError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
 from ivm.housekeeping import Retention
 from ivm.lake.types import padded_columns
+from ivm.plan.kinds import BY_ITS_SOURCES
 from ivm.plan.nodes import Column, Relation
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.epochs import EpochLog
@@ -123,7 +124,7 @@ class Context:
             compiled[name] = result
             self._check_free(view, {u.name for u in result.program.units} - {name})
             key = result.program.units[-1].key if result.program.units else ()
-            dated = "*" if any(relations[r].effective for r in result.program.relations) else ""
+            dated = BY_ITS_SOURCES if any(relations[r].effective for r in result.program.relations) else ""
             padded = self._padded(view, result, relations)
             relations[name] = Relation(name, "view", result.program.columns, key, dated, padded)
         return compiled

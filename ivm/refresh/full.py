@@ -23,7 +23,7 @@ from ivm.planner.choose import wide_products
 from ivm.planner.strategy import Full
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, told
-from ivm.refresh.plan import ANEW, FULL
+from ivm.refresh.planning import ANEW, FULL
 from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
 from ivm.refresh.relations import signed, unit_table
 from ivm.refresh.settings import settings

@@ -13,7 +13,7 @@ from ivm.errors import StateError
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
-from ivm.refresh.plan import write_plan
+from ivm.refresh.planning import write_plan
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.publish import with_upstream_versions
 from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome, UnitState, ViewTask, to_json

@@ -21,7 +21,7 @@ from ivm.lake import native
 from ivm.plan.nodes import WEIGHT
 from ivm.planner.strategy import Incremental
 from ivm.refresh.inputs import Inputs
-from ivm.refresh.plan import INCREMENTAL
+from ivm.refresh.planning import INCREMENTAL
 from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
 from ivm.rewrite.slices import Requests
 from ivm.session import statements

@@ -18,7 +18,7 @@ from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Relation, Unit
-from ivm.refresh.arrange import Arrangements, followed
+from ivm.refresh.arrangements import Arrangements, followed
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import base
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, within

@@ -69,14 +69,15 @@ def inspect_tables(context: Context, manifest: Manifest) -> Integrity:
 _NAMES = {TABLE: "the published table", OUTPUT: "the output trace", ACCUMULATORS: "the accumulators"}
 
 
-def adopt(manifest: Manifest, adopted: dict[str, Head]) -> Manifest:
-    """The manifest with the tables that others maintained at their newest version."""
-    units = {
-        u: replace(manifest.units[u], version=h.version, heads={**manifest.units[u].heads, TABLE: h})
-        for u, h in adopted.items()
-        if u in manifest.units
-    }
-    return replace(manifest, units=manifest.units | units)
+def adopt(manifest: Manifest, adopted: dict[str, Head], accepted: dict[str, str]) -> Manifest:
+    """The manifest with maintained tables at their newest version, and with definitions as this version says them."""
+    units = dict(manifest.units)
+    for unit in units.keys() & accepted.keys():
+        units[unit] = replace(units[unit], definition=accepted[unit])
+    for unit in units.keys() & adopted.keys():
+        head = adopted[unit]
+        units[unit] = replace(units[unit], version=head.version, heads={**units[unit].heads, TABLE: head})
+    return replace(manifest, units=units)
 
 
 def readable(context: Context, view: str) -> int | None:
@@ -94,7 +95,7 @@ def readable(context: Context, view: str) -> int | None:
 
 def base(context: Context, plan: EpochPlan) -> Manifest:
     """The committed manifest that an epoch starts from."""
-    return adopt(context.log.manifest(), plan.adopted)
+    return adopt(context.log.manifest(), plan.adopted, plan.accepted)
 
 
 def referenced(context: Context, manifest: Manifest) -> Iterator[str]:

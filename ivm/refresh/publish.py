@@ -23,7 +23,7 @@ from ivm.names import parquet_ref, spark_path
 from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
-from ivm.refresh.plan import INCREMENTAL
+from ivm.refresh.planning import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
 from ivm.session import error_text, stored_as_read
 from ivm.storage.location import Location

@@ -12,6 +12,7 @@ import json
 import types
 import typing
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar
 
 from ivm.errors import StateError
@@ -133,6 +134,8 @@ class EpochPlan:
     broken: dict[str, str] = field(default_factory=dict)
     #: What may go wrong soon: a source that forgets faster than a view reads it, a table that was damaged.
     warnings: tuple[str, ...] = ()
+    #: By unit, the definition of its state as this version says it, where an older one said it (see `definitions`).
+    accepted: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,8 @@ def _decode(kind: Any, value: Any) -> Any:
         hints = _hints(typing.cast(type, kind))
         known = {f.name for f in dataclasses.fields(kind)}
         return kind(**{k: _decode(hints[k], v) for k, v in value.items() if k in known})  # type: ignore[operator]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(value)
     if origin is tuple:
         inner = typing.get_args(kind)
         if len(inner) == 2 and inner[1] is Ellipsis:

@@ -21,6 +21,7 @@ from ivm.lake.log import actions_of, foreign_change, head_of
 from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH
 from ivm.refresh.context import Context
+from ivm.refresh.definitions import difference
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import OUTPUT, TABLE, inspect_tables, paths
 from ivm.refresh.publish import NOTE
@@ -129,7 +130,7 @@ def _known_again(context: Context) -> dict[str, UnitState]:
         found: dict[str, UnitState] = {}
         for name in compiled.unit_names:
             state = _noted(context, name, name == view)
-            if state is None or state.definition != compiled.definition:
+            if state is None or difference(state.definition, compiled, context.layout.programs):
                 break
             known = units | found
             cursors = {}

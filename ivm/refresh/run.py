@@ -18,7 +18,7 @@ from ivm.refresh.compact import compact
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
-from ivm.refresh.plan import INCREMENTAL, UNCHANGED, plan_epoch, write_plan
+from ivm.refresh.planning import INCREMENTAL, UNCHANGED, plan_epoch, write_plan
 from ivm.refresh.publish import held_back, publish_epoch
 from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome
 from ivm.session import error_text

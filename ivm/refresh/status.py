@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivm.refresh.arrange import statuses
+from ivm.refresh.arrangements import statuses
 from ivm.refresh.context import Context
 from ivm.refresh.lag import source_warnings
 from ivm.refresh.publish import held_back

@@ -6,33 +6,24 @@ without Spark; tasks that only plan, check or publish start no JVM.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from importlib import metadata
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
-from ivm.errors import RefusedError, StorageError, ViewError
+from ivm.compile.passes import compile_sql
+from ivm.errors import RefusedError, ViewError
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import Program, Relation
-from ivm.refresh.records import from_json, program_json
-from ivm.rewrite.arranged import with_streams
-from ivm.rewrite.least import with_least
-from ivm.rewrite.timed import with_companion
+from ivm.refresh import programs
+from ivm.rewrite.identity import definition
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.functions import definitions
-from ivm.sql.parse import parse_view
+from ivm.sql.refusals import refusal
 from ivm.sql.rules import BEYOND_SPARK
-from ivm.sql.support import refusal
 from ivm.sql.text import arrange_hints, relation_tables
 from ivm.storage.location import Location
 from ivm.trace.arranged import TIME
-
-#: What decides how a view's text is understood, besides our own compiler: Spark may come in any of its distributions.
-_READERS = ("sqlglot", "pyspark", "pyspark-connect", "pyspark-client")
 
 
 @dataclass(frozen=True)
@@ -51,11 +42,16 @@ class View:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A view with its program; `definition` changes whenever state built by another one can't be used."""
+    """A view with its program, in its mode; `definition` is the identity of its state (see `ivm.rewrite.identity`).
+
+    `facts` is a hash of what it was compiled from: its text, and the relations it `reads`.
+    """
 
     view: View
     program: Program
     definition: str
+    facts: str = ""
+    reads: Mapping[str, Relation] = field(default_factory=dict)
     #: The arrangements it asks for: (relation, keys).
     arranged: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -98,43 +94,6 @@ def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> l
     return list(done.values())
 
 
-@functools.cache
-def compiler_fingerprint() -> str:
-    """A hash of the compiler's own text and of the versions of its readers.
-
-    Programs that others made are not reused.
-    """
-    digest = hashlib.sha256()
-    for name in _READERS:
-        with suppress(metadata.PackageNotFoundError):
-            digest.update(f"{name} {metadata.version(name)}\n".encode())
-    for package in ("plan", "sql", "rewrite"):
-        for file in sorted((Path(__file__).parent.parent / package).glob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-@functools.lru_cache(maxsize=1024)
-def _program(text: str) -> Program:
-    return from_json(Program, text)
-
-
-def _kept(file: Location) -> Program | None:
-    """The program in a file of the cache; None where there is no such file, or it isn't as it was written."""
-    try:
-        digest, _, text = file.read().partition(b"\n")
-    except OSError:
-        return None
-    return _program(text.decode()) if digest.decode("ascii", "replace") == hashlib.sha256(text).hexdigest() else None
-
-
-def _keep(file: Location, program: Program) -> None:
-    """Write a program into the cache, whole or not at all; what can't be kept is compiled again next time."""
-    text = program_json(program).encode()
-    with suppress(OSError, StorageError):
-        file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
-
-
 def compile_view(
     view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Location
 ) -> Compiled:
@@ -145,20 +104,9 @@ def compile_view(
     """
     tables = {t.lower() for t, *_ in relation_tables(view.sql)}
     read = {n: r for n, r in relations.items() if n in tables}
-    facts = json.dumps(
-        [
-            view.name,
-            view.sql,
-            {
-                n: [[c.name, c.type] for c in r.columns]
-                + [list(r.key), r.kind, r.effective, *([[c.name, c.type] for c in r.padded])]
-                for n, r in sorted(read.items())
-            },
-        ]
-    )
-    definition = hashlib.sha256(facts.encode()).hexdigest()[:16]
-    kept = cache / f"{view.name}-{definition}-{compiler_fingerprint()}.json"
-    program = _kept(kept)
+    facts = _facts(view, read)
+    file = programs.place(cache, view.name, facts)
+    program = programs.read(file)
     if (
         program is not None
         and program.functions
@@ -167,30 +115,39 @@ def compile_view(
         program = None
     if program is None:
         try:
-            program = with_companion(
-                with_streams(with_least(parse_view(view.name.lower(), view.sql, relations, analyzer()))), relations
-            )
+            program = compile_sql(view.name.lower(), view.sql, relations, analyzer())
         except ViewError as error:
             raise ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint) from error
-        _keep(kept, program)
-    if program.units:
-        # What Spark pads differently now was stored by another definition.
-        declared = "".join(f"{n}.{c.name} {c.type}" for n, r in sorted(read.items()) for c in r.padded)
-        definition = hashlib.sha256((program_json(program) + declared).encode()).hexdigest()[:16]
-    elif program.functions:
-        definition = hashlib.sha256(f"{definition}/{program.functions}".encode()).hexdigest()[:16]
+        programs.keep(file, program, {definition(in_mode(program, m), view.sql, read) for m in ("auto", "full")})
     if view.mode == "incremental" and not program.incremental:
         reasons = "; ".join(f"{r.reason} [{r.code}]" for r in program.refusals)
         raise RefusedError(
             f"View {view.name!r}{view.where} has mode incremental but can only be refreshed in full: {reasons}.",
             f"To mend it: {program.refusals[0].mend}; or set mode auto.",
         )
-    if view.mode == "full" and program.incremental:
-        # Spark runs the view's own text, if it can.
-        units = program.units if set(program.rules) & set(BEYOND_SPARK) else ()
-        program = replace(program, units=units, rules=program.rules if units else (), refusals=(refusal("mode_full"),))
-        definition = hashlib.sha256(f"{definition}/full".encode()).hexdigest()[:16]
-    return Compiled(view, program, definition, _arranged(view, read))
+    program = in_mode(program, view.mode)
+    return Compiled(view, program, definition(program, view.sql, read), facts, read, _arranged(view, read))
+
+
+def in_mode(program: Program, mode: str) -> Program:
+    """A view's program in a mode: with `full`, Spark runs the view's own text, if it can."""
+    if mode != "full" or not program.incremental:
+        return program
+    units = program.units if set(program.rules) & set(BEYOND_SPARK) else ()
+    return replace(program, units=units, rules=program.rules if units else (), refusals=(refusal("mode_full"),))
+
+
+def _facts(view: View, read: Mapping[str, Relation]) -> str:
+    """A hash of all that a program is compiled from: the view's text, and what is known of the relations it reads."""
+    known: dict[str, list[object]] = {
+        n: [
+            *([c.name, c.type] for c in r.columns),
+            *(list(r.key), r.kind, r.effective),
+            *([c.name, c.type] for c in r.padded),
+        ]
+        for n, r in sorted(read.items())
+    }
+    return hashlib.sha256(json.dumps([view.name, view.sql, known]).encode()).hexdigest()[:16]
 
 
 def _arranged(view: View, relations: Mapping[str, Relation]) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -6,7 +6,7 @@ If v only grows with the v it was derived from (``r.d + e.length``, or `r.label`
 condition depends on it but for upper bounds, a row of a greater v leads to nothing that the row of the least v doesn't
 lead to with less. So R keeps one row a k: shortest paths end without a bound in graphs with cycles, and components hold
 one row a node instead of one for each pair of nodes.
-Source: "premappability" of MIN in recursive Datalog: Zaniolo, Yang, Interlandi, Das, Shkapsky, Condie, "Fixpoint
+Source: "premappability" of MIN in recursive Datalog: Zaniolo, Yang, Interlandi, Das, Shkapsky, Condie, "Recursion
 semantics and optimization of recursive Datalog programs with aggregates", TPLP 17 (2017).
 """
 
@@ -18,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 
 from ivm.names import ident
+from ivm.plan.kinds import Recursion, ReduceKind
 from ivm.plan.nodes import RANK, Branch, Expr, Program, Unit
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.rules import LEAST
@@ -28,8 +29,26 @@ _ORDERED = (*_WHOLE, "date", "timestamp", "timestamp_ntz")
 
 
 def with_least(program: Program) -> Program:
-    """The program in which such recursions keep only the least value."""
-    units = tuple(replace(u, least=_least(u, program.units)) if u.fixpoint == "distinct" else u for u in program.units)
+    """The program in which such recursions keep only the least value.
+
+    >>> from ivm.plan.nodes import Call, Column, Core, Leaf, Output, Post, Reduce, Text
+    >>> def out(name, sql, *reads):
+    ...     return Output(name, Expr(Text.of(sql), frozenset(reads), reads[0] if sql.count("`") == 4 else None), "int")
+    >>> e, r = Leaf("e", "e", ("a", "b")), Leaf("r", "r", ("k", "d", RANK))
+    >>> zero, one = out(RANK, "0"), out(RANK, f"`r`.`{RANK}` + 1", ("r", RANK))
+    >>> base = Branch((e,), (), (out("k", "`e`.`a`", ("e", "a")), out("d", "0"), zero))
+    >>> step = Branch((r, e), (), (out("k", "`e`.`b`", ("e", "b")), out("d", "`r`.`d` + 1", ("r", "d")), one))
+    >>> columns = tuple(Column(n, "int") for n in ("k", "d", RANK))
+    >>> rows = Unit("r", Core((base, step)), None, None, columns, fixpoint=Recursion.SET)
+    >>> core = Core((Branch((r,), (), (out("k", "`r`.`k`", ("r", "k")), out("d", "`r`.`d`", ("r", "d")))),))
+    >>> reduce = Reduce(columns[:1], (Call("m", "MIN(`d`)"),))
+    >>> view = Unit("v", core, reduce, Post("g", (), (out("k", "`g`.`k`", ("g", "k")),)), columns[:1])
+    >>> [u.least for u in with_least(Program("v", columns[:1], ("e",), (rows, view))).units]
+    ['d', '']
+    """
+    units = tuple(
+        replace(u, least=_least(u, program.units)) if u.fixpoint is Recursion.SET else u for u in program.units
+    )
     found = any(u.least for u in units)
     return replace(program, units=units, rules=tuple(sorted({*program.rules, LEAST}))) if found else program
 
@@ -56,7 +75,7 @@ def _taken(unit: Unit, reader: Unit, branch: Branch) -> str:
     plain = {o.name: o.expr.plain[1] for o in branch.outputs if o.expr.plain}
     if (
         reduce is None
-        or reduce.kind != "group"
+        or reduce.kind is not ReduceKind.GROUP
         or len(reader.core.branches) > 1
         or len(branch.leaves) > 1
         or branch.source

@@ -34,6 +34,13 @@ def with_companion(program: Program, relations: Mapping[str, Relation]) -> Progr
     It is as it was where there is no date, or where time is no part of a product.
     That is so for programs of several units and for rows read inside outer joins and subqueries: when these hold is not
     a matter of one row's day.
+
+    >>> day = Relation("d", "source", (Column("x", "int"), Column("day", "date")), effective="day")
+    >>> x = Output("x", Expr(Text.of("`d`.`x`"), frozenset({("d", "x")}), ("d", "x")), "int")
+    >>> unit = Unit("v", Core((Branch((Leaf("d", "d", ("x",)),), (), (x,)),)), None, None, (Column("x", "int"),))
+    >>> made = with_companion(Program("v", unit.columns, ("d",), (unit,)), {"d": day})
+    >>> [(u.name, [c.name for c in u.columns]) for u in made.units]
+    [('v__by_day', ['x', '__ivm_day']), ('v', ['x'])]
     """
     if len(program.units) != 1 or program.units[0].fixpoint:
         return program

@@ -10,6 +10,7 @@ were cut off may come up, and the whole input must be read.
 from __future__ import annotations
 
 from ivm.names import ident
+from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import WEIGHT, Unit
 from ivm.rewrite.statements import Reads, Walked, branch_deltas, repeated
 from ivm.sql.render import columns_sql
@@ -22,7 +23,7 @@ def from_stored(unit: Unit, most: int) -> bool:
 
     Its stored rows must have all that they are sorted by.
     """
-    if unit.reduce is None or unit.post is None or unit.reduce.kind != "top" or unit.post.predicates:
+    if unit.reduce is None or unit.post is None or unit.reduce.kind is not ReduceKind.TOP or unit.post.predicates:
         return False
     plain = {o.expr.plain[1] for o in unit.post.outputs if o.expr.plain}
     known = set(unit.core.columns) <= plain and all(o.expr.plain for o in unit.post.outputs)

@@ -76,6 +76,10 @@ class Block:
 
 #: Gives an expression's meaning in terms of a block's leaves; subqueries may add items to the block, if there is one.
 Inline = Callable[[exp.Expression, Scope, Block | None], exp.Expression]
+#: The tables that WITH binds, by lower-case name.
+Ctes = dict[str, list[Block]]
+#: (alias, column) of each column of a FROM item, in lower case.
+Names = list[tuple[str, str]]
 
 
 def fresh(name: str, taken: set[str]) -> str:
@@ -174,6 +178,11 @@ def substituted(node: exp.Expression, values: Scope) -> exp.Expression:
         return value_of(n, values) if isinstance(n, exp.Column) else None
 
     return rewritten(node, swap)
+
+
+def plainly(node: exp.Expression, values: Scope, block: Block | None) -> exp.Expression:
+    """An `Inline` for expressions of ours, which hold no subqueries."""
+    return substituted(node, values)
 
 
 def value_of(column: exp.Column, values: Scope) -> exp.Expression:

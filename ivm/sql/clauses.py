@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
+from ivm.plan.kinds import NOT_GIVEN
 from ivm.sql.blocks import Scope, conjuncts, sql_of, substituted
 from ivm.sql.calls import has_calls
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 
 #: What a SELECT may consist of.
 SELECT_ARGS = {
@@ -105,12 +106,12 @@ def sort_columns(
 
 
 def row_count(node: exp.Expression | None) -> int:
-    """The number of a LIMIT or OFFSET; -1 where there is none."""
+    """The number of a LIMIT or OFFSET; NOT_GIVEN where there is none."""
     if node is None:
-        return -1
+        return NOT_GIVEN
     value = node.expression
     if isinstance(value, exp.Var) and value.name.upper() == "ALL":
-        return -1
+        return NOT_GIVEN
     if not isinstance(value, exp.Literal) or value.is_string:
         raise UnsupportedError("clause", f"{node.sql(dialect='spark').strip()}, which is not a plain number,")
     return int(value.name)

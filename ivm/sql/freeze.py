@@ -17,8 +17,8 @@ from sqlglot import exp
 from ivm.plan.nodes import Bound, Branch, Edge, Expr, Filter, Leaf, Output, Relation, Text
 from ivm.sql.blocks import Block, conjuncts, queries, sql_of
 from ivm.sql.filters import Comparison, comparisons, typed
-from ivm.sql.keys import branch_key
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
+from ivm.sql.unique_keys import branch_key
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _Column = tuple[str, str]

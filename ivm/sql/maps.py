@@ -23,7 +23,7 @@ from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Column
 from ivm.sql.blocks import sql_of
 from ivm.sql.dialect import IvmSpark
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 
 _Made = Callable[[exp.Expression], exp.Expression]
 _Leaf = Callable[[exp.Expression, exp.DataType], exp.Expression]

@@ -60,6 +60,11 @@ def merged(sql: str, relations: Mapping[str, Sequence[Column]], schema: Callable
 
     `relations` are the tables it may read, by lower-case name; `schema` gives a statement's columns. Raises ViewError
     for groups that have no such form.
+
+    >>> sql = "WITH RECURSIVE p AS (SELECT a FROM t UNION SELECT a FROM q), q AS (SELECT a FROM p) SELECT a FROM p"
+    >>> one = merged(sql, {"t": (Column("a", "int"),)}, lambda _: (Column("a", "int"),))
+    >>> print(one.partition("), `p` AS")[2].partition(", `q` AS")[0])
+     (SELECT `c0_0` AS `a` FROM `__ivm_recursion_0` WHERE `__ivm_entry` = 0)
     """
     with_ = query_tree(sql).args.get("with_")
     if with_ is None or not with_.args.get("recursive") or all(t.lower() in relations for t in _reads(sql)):

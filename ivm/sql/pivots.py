@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 
 #: The name under which the pivoted table is bound.
 BASE = "__ivm_pivoted"

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from ivm.sql.dialect import IvmSpark
-from ivm.sql.support import UnsupportedError
+from ivm.sql.refusals import UnsupportedError
 
 
 def names_table(node: exp.Expression, name: str) -> bool:

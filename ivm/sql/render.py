@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ivm.names import ident
+from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import Branch, Column, Core, Leaf, Post, Reduce, Relation, Text, Unit
 
 #: Gives a leaf's FROM item without its alias, e.g. a table, or a subselect in parentheses.
@@ -67,7 +68,7 @@ def reduce_sql(reduce: Reduce, rows: str) -> str:
     """Evaluate a reduce by Spark's own aggregates, window functions or sort over `rows` (core columns)."""
     keys = [k.name for k in reduce.keys]
     calls = [f"{c.sql} AS {ident(c.name)}" for c in reduce.calls]
-    if reduce.kind == "group":
+    if reduce.kind is ReduceKind.GROUP:
         return (
             f"SELECT {', '.join([ident(k) for k in keys] + calls) or '1 AS `__ivm_one`'}\n"
             f"FROM ({rows}) AS `__ivm_core`{group_by(keys)}"

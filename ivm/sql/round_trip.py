@@ -17,8 +17,8 @@ from ivm.names import ident
 from ivm.plan.nodes import Column, Relation
 from ivm.sql.analyzer import Analyzer
 from ivm.sql.dialect import IvmSpark
+from ivm.sql.refusals import UnsupportedError
 from ivm.sql.render import typed_nulls
-from ivm.sql.support import UnsupportedError
 from ivm.sql.text import relation_tables, splice
 
 

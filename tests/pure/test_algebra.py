@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ivm.compile.passes import parse_view
 from ivm.plan.nodes import Column, Relation
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.slices import Facts, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import accumulate, accumulated_delta, final_rows, group_delta, linear_delta
-from ivm.sql.parse import parse_view
 from ivm.sql.render import core_sql, unit_sql
 from tests.pure.duck import DuckAnalyzer, DuckLake
 

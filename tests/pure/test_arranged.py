@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ivm.errors import StateError
 from ivm.plan.nodes import WEIGHT
-from ivm.refresh.arrange import Arranged, Followed, brought_up
+from ivm.refresh.arrangements import Arranged, Followed, brought_up
 from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
 from ivm.times.reduce import accumulated
@@ -167,7 +167,7 @@ def test_an_arrangement_follows_only_the_history_that_it_came_from(tmp_path, mon
         found = brought_up(context, asked, Followed("table", time, mark, schema, "", delta), ["v"])
         return "anew" if found == "anew" else f"{found.description.upper.times[0] - 1} {found.description.mark}"
 
-    monkeypatch.setattr("ivm.refresh.arrange.rebuilt", lambda *_: "anew")
+    monkeypatch.setattr("ivm.refresh.arrangements.rebuilt", lambda *_: "anew")
     assert brought(5, "five") == "5 five"
     assert brought(5, "another five") == "anew"
     assert brought(6, "six") == "6 six"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.compile.passes import parse_view
 from ivm.errors import ViewError
 from ivm.plan.nodes import Column, Relation
-from ivm.sql.parse import parse_view
 from ivm.zset.arrays import ZSet
 from ivm.zset.collection import Collection
 from tests.pure.duck import DuckAnalyzer, duck

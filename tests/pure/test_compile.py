@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from ivm.compile.passes import parse_view
 from ivm.errors import ViewError
 from ivm.plan.nodes import Branch, Column, Expr, Leaf, Output, PlanError, Program, Relation, Text
 from ivm.refresh.records import from_json, program_json
-from ivm.rewrite.arranged import with_streams
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.slices import WHOLE, Facts, Requests, walk_groups, walk_term
-from ivm.sql.parse import parse_view
-from ivm.sql.support import reason_codes
+from ivm.rewrite.stream_units import with_streams
+from ivm.sql.refusals import reason_codes
 from ivm.sql.text import query_tree, splice
 from ivm.sql.volatile import volatile
 from tests.pure.duck import DuckAnalyzer

@@ -11,8 +11,8 @@ from collections import Counter
 from hypothesis import HealthCheck, example, given, settings, target
 from hypothesis import strategies as st
 
+from ivm.compile.passes import parse_view
 from ivm.plan.nodes import Relation
-from ivm.sql.parse import parse_view
 from tests.pure.duck import DuckAnalyzer, DuckLake
 from tests.pure.test_algebra import RELATIONS, delta_of, full_sql, states
 from tests.pure.views import views

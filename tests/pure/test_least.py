@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ivm.compile.passes import parse_view
 from ivm.plan.nodes import Column, Relation
 from ivm.rewrite.least import with_least
-from ivm.sql.parse import parse_view
 from ivm.sql.rules import LEAST
 from tests.pure.duck import DuckAnalyzer
 

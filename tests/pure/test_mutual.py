@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ivm.compile.passes import parse_view
 from ivm.errors import ViewError
 from ivm.plan.nodes import Column
 from ivm.sql.mutual import merged
-from ivm.sql.parse import parse_view
 from ivm.sql.round_trip import split_with
 from ivm.sql.rules import MUTUAL_RECURSION, SET_RECURSION
 from tests.pure.duck import DuckAnalyzer
@@ -142,7 +142,7 @@ def test_a_defect_of_ours_is_said_where_spark_cant_help(monkeypatch):
     def broken(self, tree, columns):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("ivm.sql.parse.Compiler.program", broken)
+    monkeypatch.setattr("ivm.compile.normal_form.Compiler.program", broken)
     assert parse_view("v", "SELECT ck FROM customer", dict(RELATIONS), DuckAnalyzer()).refusals[0].code == "defect"
     with pytest.raises(ViewError, match="boom"):
         parse_view("v", EVEN_ODD, dict(RELATIONS), DuckAnalyzer())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from importlib import metadata
 
 import pytest
 
-from ivm.refresh import views
-from ivm.refresh.views import View, compile_view, compiler_fingerprint
+from ivm.refresh import programs
+from ivm.refresh.programs import compiler_fingerprint
+from ivm.refresh.views import View, compile_view
 from ivm.storage.location import Location
 from tests.pure.duck import DuckAnalyzer
 from tests.pure.test_compile import RELATIONS
@@ -46,7 +47,7 @@ def test_a_program_is_compiled_once(compiled, tmp_path):
         lambda data: data.replace(b"orders", b"orderz", 1),
         lambda data: b"\xff" * len(data),
         lambda data: b"null",
-        lambda data: data.partition(b"\n")[2],  # as earlier versions wrote it
+        lambda data: data.partition(b"\n")[2],  # as the first versions wrote it
     ],
 )
 def test_a_damaged_program_counts_as_absent(compiled, tmp_path, damage):
@@ -82,13 +83,25 @@ def test_writers_at_the_same_time_leave_one_whole_program(compiled, tmp_path):
     assert [f.suffix for f in (tmp_path / "programs").iterdir()] == [".json"]
 
 
-@pytest.mark.parametrize("package", ["sqlglot", "pyspark"])
+@pytest.mark.parametrize("package", ["sqlglot", "pyspark", "ivm"])
 def test_another_version_of_a_reader_is_another_compiler(monkeypatch, package):
     before = compiler_fingerprint()
-    installed = metadata.version
-    monkeypatch.setattr(views.metadata, "version", lambda name: "0.0.1" if name == package else installed(name))
+    installed = {"ivm": "0.1.0", **programs.versions()}
+    monkeypatch.setattr(programs, "versions", lambda: {**installed, package: "0.0.1"})
     compiler_fingerprint.cache_clear()
     try:
         assert compiler_fingerprint() != before
     finally:
         compiler_fingerprint.cache_clear()
+
+
+def test_a_program_of_another_compiler_stays_and_says_what_made_it(compiled, tmp_path, monkeypatch):
+    before = compiled()
+    monkeypatch.setattr(programs, "compiler_fingerprint", lambda: "another")
+    assert compiled() == before
+    assert compiled.asked == 2
+    kept = list(programs.kept(Location.of(str(tmp_path / "programs")), "v"))
+    assert [k.program for k in kept] == [before.program] * 2
+    assert all(before.definition in k.definitions for k in kept)
+    _, head, _ = next((tmp_path / "programs").iterdir()).read_text().split("\n")
+    assert {"sqlglot", "pyspark"} <= json.loads(head)["made_by"].keys()

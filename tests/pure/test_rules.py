@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
+from ivm.compile.passes import parse_view
 from ivm.plan.nodes import Column, Relation
 from ivm.sql.dialect import IvmSpark
-from ivm.sql.parse import parse_view
 from ivm.sql.rules import settled
 from tests.pure.duck import DuckAnalyzer
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from ivm.compile.passes import parse_view
 from ivm.names import ident, literal
 from ivm.plan.nodes import Branch, Expr, Leaf, PlanError, Program, Text
 from ivm.refresh.records import from_json, program_json
 from ivm.sql.blocks import Block, leaf_item
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.freeze import to_branch
-from ivm.sql.parse import parse_view
 from ivm.sql.render import branch_sql, unit_sql
 from tests.pure.duck import DuckAnalyzer
 from tests.pure.test_compile import ORDERS, RELATIONS

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-import ivm.refresh.arrange
+import ivm.refresh.arrangements
 from ivm.errors import ViewError
 from ivm.planner.limits import EMBEDDED
 from ivm.trace.arranged import ArrangedTrace
@@ -178,14 +178,14 @@ def test_a_feed_that_is_gone_makes_the_arrangement_anew(made, lake, searches, mo
     lake.insert("a", 3)
     made.refresh()
     lake.insert("a", 3)
-    inner = ivm.refresh.arrange.source_delta
+    inner = ivm.refresh.arrangements.source_delta
 
     def vacuumed(snapshot, *args):
         if snapshot.path.endswith("/a"):
             raise OSError("no such file")
         return inner(snapshot, *args)
 
-    monkeypatch.setattr(ivm.refresh.arrange, "source_delta", vacuumed)
+    monkeypatch.setattr(ivm.refresh.arrangements, "source_delta", vacuumed)
     searches.clear()
     assert lake.differences(made) == {}
     assert "a__by_k" in searches

@@ -10,10 +10,10 @@ import os
 import pytest
 from pyspark.sql.functions import udf
 
+from ivm.compile.passes import parse_view
 from ivm.errors import ViewError
 from ivm.plan.nodes import Column, Relation
 from ivm.session import SparkAnalyzer
-from ivm.sql.parse import parse_view
 from ivm.testing.oracle import Lake
 from tests.spark.functions import Constants, Example, Made, documented, examples, made, together
 

@@ -14,7 +14,21 @@ from ivm.plan.nodes import Program, Unit
 
 
 def with_streams(program: Program) -> Program:
-    """The program with `arranged` false for each unit whose rows nothing reads."""
+    """The program with `arranged` false for each unit whose rows nothing reads.
+
+    >>> from ivm.plan.nodes import Branch, Call, Column, Core, Expr, Leaf, Output, Post, Reduce, Text
+    >>> def plain(alias, name):
+    ...     at = (alias, name)
+    ...     return Output(name, Expr(Text.of(f"`{alias}`.`{name}`"), frozenset({at}), at), "bigint")
+    >>> n = (Column("n", "bigint"),)
+    >>> rows = Core((Branch((Leaf("t", "t", ()),), (), ()),))
+    >>> counted = Reduce((), (Call("n", "COUNT(*)", "count"),))
+    >>> counts = Unit("v__1", rows, counted, Post("g", (), (plain("g", "n"),)), n)
+    >>> reader = Core((Branch((Leaf("v__1", "v__1", ("n",)),), (), (plain("v__1", "n"),)),))
+    >>> program = Program("v", n, ("t",), (counts, Unit("v", reader, None, None, n)))
+    >>> [u.arranged for u in program.units], [u.arranged for u in with_streams(program).units]
+    ([True, True], [False, True])
+    """
     units = program.units
     return replace(program, units=tuple(replace(u, arranged=u is units[-1] or not _stream(u, units)) for u in units))
 

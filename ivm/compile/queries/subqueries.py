@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ivm.compile.units.one_row import flags, is_one_row
+from ivm.compile.units.stored import stored
 from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Column
 from ivm.sql.blocks import (
     Block,
+    Ctes,
     Inline,
     Scope,
     conjuncts,
@@ -30,11 +33,11 @@ from ivm.sql.calls import find_calls, has_calls
 from ivm.sql.clauses import SELECT_ARGS, only, with_windows
 from ivm.sql.dialect import is_aggregate
 from ivm.sql.maps import has_map
+from ivm.sql.refusals import UnsupportedError
 from ivm.sql.rules import TIES, by_peers, left_to_chance, settled, tie_broken, ties_matter
-from ivm.sql.support import UnsupportedError
 
 if TYPE_CHECKING:
-    from ivm.sql.compiler import Compiler, Ctes
+    from ivm.compile.queries.compiler import Compiler
 
 #: Names of the columns that break ties, until they are replaced.
 _TIE = f"{RESERVED_PREFIX}_tie_"
@@ -147,7 +150,7 @@ class Subqueries:
         # not by all that the outer ones meet.
         nested = any(True for p in (*blocks[0].preds, *(e for _, e in blocks[0].outs)) for _ in queries(p))
         if len(blocks) > 1 or nested or any(i.side for i in blocks[0].items):
-            blocks = self.compiler.units.stored(blocks, self.compiler.taken)
+            blocks = stored(self.compiler.units, blocks, self.compiler.taken)
         return blocks[0].renamed(self.compiler.taken)
 
     def _tree(self, query: exp.Expression, values: Scope, ctes: Ctes) -> exp.Query:
@@ -157,19 +160,19 @@ class Subqueries:
 
     def _flags(self, query: exp.Expression, ctes: Ctes, block: Block) -> tuple[exp.Expression, exp.Expression]:
         """(it has rows, its first column has NULLs) of a query, as columns of a one-row unit joined to the block."""
-        flags = self.compiler.units.flags(self.compiler.query(query, ctes), self.compiler.taken)
-        block.items += flags.items
-        (_, not_empty), (_, has_null) = flags.outs
+        found = flags(self.compiler.units, self.compiler.query(query, ctes), self.compiler.taken)
+        block.items += found.items
+        (_, not_empty), (_, has_null) = found.outs
         return not_empty, has_null
 
     def _scalar(self, node: exp.Subquery, ctes: Ctes, block: Block | None) -> exp.Expression:
         inner = self._one_block(node, ctes)
         units = self.compiler.units
-        if block is not None and units.is_one_row(inner):
+        if block is not None and is_one_row(units, inner):
             block.items += inner.items
             return exp.Paren(this=inner.outs[0][1])
         if inner.only_leaf() is None:
-            inner = units.stored([inner], self.compiler.taken)[0]
+            inner = stored(units, [inner], self.compiler.taken)[0]
         return exp.Subquery(this=select_of(inner))
 
     def _settled(self, node: exp.Expression) -> exp.Expression:
@@ -252,7 +255,8 @@ class Subqueries:
         blocks, scopes = self.compiler.sources(node, ctes, values)
         if len(blocks) > 1:
             names = list(scopes[0])
-            (block,) = self.compiler.units.stored(
+            (block,) = stored(
+                self.compiler.units,
                 [b.with_outs((n[1], s[n]) for n in names) for b, s in zip(blocks, scopes, strict=True)],
                 self.compiler.taken,
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ivm.feed.source import Snapshot, gap
+from ivm.refresh import definitions
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import Integrity, adopt, inspect_tables
 from ivm.refresh.lag import lag_warnings
@@ -35,7 +36,8 @@ def plan_epoch(
     compiled = context.compile(snapshots, missing)
     committed = context.log.manifest()
     integrity = inspect_tables(context, committed)
-    manifest = adopt(committed, integrity.adopted)
+    accepted = definitions.accepted(committed, compiled, context.layout.programs)
+    manifest = adopt(committed, integrity.adopted, accepted)
     wanted = _with_upstream(compiled, views, context.broken)
     tasks: dict[str, ViewTask] = {}
     for name in (n for n in compiled if n in wanted):
@@ -50,7 +52,8 @@ def plan_epoch(
     ]
     notes = "; ".join([*([note] if note else []), *again])
     warnings = tuple(lag_warnings(snapshots, manifest))
-    return EpochPlan(context.log.next_epoch(), sources, tasks, notes, integrity.adopted, dict(context.broken), warnings)
+    broken = dict(context.broken)
+    return EpochPlan(context.log.next_epoch(), sources, tasks, notes, integrity.adopted, broken, warnings, accepted)
 
 
 def write_plan(context: Context, plan: EpochPlan) -> None:
@@ -92,8 +95,8 @@ def _task(
     damaged = next((integrity.damaged[u] for u in units if u in integrity.damaged), "")
     if damaged:
         return task(FULL, "damaged", f"its state is not what the last epoch left: {damaged}")
-    if state.definition != definition:
-        return task(FULL, "definition_changed", "the view's definition, or the columns it reads, changed")
+    if other := definitions.difference(state.definition, compiled, context.layout.programs):
+        return task(FULL, "definition_changed", other)
     if rebuild:
         return task(FULL, "backfill", "a rebuild was asked for")
     failure = manifest.failing.get(program.view)

@@ -2,7 +2,7 @@ r"""The statements of a recursion's iterations (pure).
 
     step(F)     =  the branches that read the unit, with F (the rows that were found last) in that place,
                    in the new state
-    support(C)  =  the derivations of the candidates C from what is left, see `ivm.rewrite.support`
+    support(C)  =  the derivations of the candidates C from what is left, see `ivm.rewrite.derivations`
 
 A branch that reads the unit more than once has one step for each time.
 """
@@ -15,9 +15,9 @@ from dataclasses import replace
 from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Branch, Leaf, Relation, Unit
 from ivm.rewrite.delta_join import State, Term
+from ivm.rewrite.derivations import CANDIDATES, support
 from ivm.rewrite.slices import Facts, Requests, walk_term
 from ivm.rewrite.statements import Reads, Walked, term_sql
-from ivm.rewrite.support import CANDIDATES, support
 from ivm.sql.render import branch_sql
 
 #: The relation of the rows that were found last.

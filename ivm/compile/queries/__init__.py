@@ -1,0 +1,1 @@
+"""Queries to blocks: select lists, FROM items, joins, LATERAL and subqueries in the normal form's terms (pure)."""

@@ -1,0 +1,133 @@
+"""GROUP BY, also by grouping sets: the core has the keys and what the calls read."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ivm.compile.units.made import Units
+from ivm.plan.nodes import Call, Column, Reduce
+from ivm.sql.blocks import Block, Inline, Scope, conjuncts, leaf_column, leaf_item, rewritten, sql_of
+from ivm.sql.calls import (
+    SET,
+    accumulated,
+    find_calls,
+    grouping_calls,
+    inner_column,
+    key_names,
+    over_arguments,
+    typed_call,
+)
+from ivm.sql.maps import decoded, encoded, has_map
+from ivm.sql.rules import settled
+
+#: A select list: name and expression of each column.
+Selected = list[tuple[str, exp.Expression]]
+
+
+def grouped(
+    units: Units,
+    blocks: list[Block],
+    scopes: list[Scope],
+    keys: list[exp.Expression],
+    selected: Selected,
+    having: exp.Expression | None,
+    inline: Inline,
+    sets: list[tuple[int, ...]] | None = None,
+) -> list[Block]:
+    """Make a unit of `blocks` GROUP BY `keys`, by each of the grouping `sets` if given.
+
+    Returns the block that reads it.
+    Keys, select list and HAVING are in terms of the scopes' names; each block computes them its own way.
+    """
+    conditions = list(conjuncts(having))
+    if sets is not None:
+        selected = [(n, grouping_calls(e, keys, sets)) for n, e in selected]
+        conditions = [grouping_calls(c, keys, sets) for c in conditions]
+    names = key_names(keys)
+    calls: dict[str, tuple[str, exp.Expression]] = {}
+    for expression in [e for _, e in selected] + conditions:
+        for call in find_calls(expression):
+            calls.setdefault(sql_of(call), (f"agg_{len(calls) + 1}", call))
+    arguments: dict[str, tuple[str, exp.Expression]] = {}
+    sums: dict[str, Call] = {}
+    others: dict[str, exp.Expression] = {}
+    for name, call in calls.values():
+        if summed := accumulated(name, call, arguments):
+            sums[name] = summed
+        else:
+            others[name] = over_arguments(call, arguments)
+    core_blocks = []
+    for b, s in zip(blocks, scopes, strict=True):
+        block = Block(list(b.items), list(b.preds))
+        block.outs = [(n, inline(k, s, block)) for n, k in zip(names, keys, strict=True)] + [
+            (n, inline(a, s, block)) for n, a in arguments.values()
+        ]
+        core_blocks.append(block)
+    if sets is not None:
+        core_blocks = _by_sets(units, core_blocks, len(keys), sets)
+        names = [*names, SET]
+        keys = [*keys, inner_column(SET)]
+    core, columns = units.core(units.aligned(core_blocks))
+    types = {c.name: c.type for c in columns}
+    mapped = {n: types[n] for n in names if has_map(types[n])}
+    if mapped:
+        encoded_blocks = [
+            b.with_outs((n, encoded(e, mapped[n]) if n in mapped else e) for n, e in b.outs)
+            for b in units.aligned(core_blocks)
+        ]
+        core, columns = units.core(encoded_blocks)
+        types = {c.name: c.type for c in columns}
+    valued = units.ordered_types(core, others)
+    made = tuple(
+        typed_call(sums[n], types) if n in sums else _settled(units, n, others[n], valued[n]) for n, _ in calls.values()
+    )
+    reduce = Reduce(tuple(Column(n, types[n]) for n in names), made)
+    if not reduce.keys and not reduce.calls:
+        reduce = Reduce((), (Call("agg_1", "COUNT(*)", "count"),))
+    name = units.partitioned(core, reduce)
+    by_key = {sql_of(k): n for n, k in zip(names, keys, strict=True)}
+    by_call = {k: n for k, (n, _) in calls.items()}
+
+    def key_value(n: str) -> exp.Expression:
+        return decoded(leaf_column(name, n), mapped[n]) if n in mapped else leaf_column(name, n)
+
+    outer: Scope = {
+        (k.table.lower(), k.name.lower()): key_value(n)
+        for n, k in zip(names, keys, strict=True)
+        if isinstance(k, exp.Column)
+    }
+
+    def over_groups(node: exp.Expression) -> exp.Expression | None:
+        text = sql_of(node)
+        if text in by_call:
+            return leaf_column(name, by_call[text])
+        if text in by_key:
+            return key_value(by_key[text])
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            return exp.In(this=rewritten(node.this, over_groups), query=node.args["query"].copy())
+        return node.copy() if isinstance(node, exp.Query) else None
+
+    reader = Block([leaf_item(name, name)])
+    reader.preds = [inline(rewritten(p, over_groups), outer, reader) for p in conditions]
+    reader.outs = [(n, inline(rewritten(e, over_groups), outer, reader)) for n, e in selected]
+    return [reader]
+
+
+def _settled(units: Units, name: str, call: exp.Expression, type_: str) -> Call:
+    chosen, rule = settled(call, type_)
+    units.rules |= {rule} if rule else set()
+    return Call(name, sql_of(chosen))
+
+
+def _by_sets(units: Units, blocks: list[Block], keys: int, sets: list[tuple[int, ...]]) -> list[Block]:
+    """Each block once for each grouping set, the keys that aren't in it NULL."""
+    types = [c.type for c in units.types(blocks)[:keys]]
+    result = []
+    for number, members in enumerate(sets):
+        for block in blocks:
+            outs = [
+                (n, e if i in members or i >= keys else exp.cast(exp.null(), types[i], dialect="spark"))
+                for i, (n, e) in enumerate(block.outs)
+            ]
+            result.append(block.with_outs([*outs, (SET, exp.Literal.number(number))]))
+    return result
