@@ -6,8 +6,9 @@
 
 Paths may hold ${NAME} or ${NAME:-default}, taken from the environment, and are relative to the folder.
 
-Invariant: a PipelineConfig has a meaning (names are names, references lead somewhere, expectations exist), as far as that can be told
-without opening a table; anything else is a ConfigError. Airflow's DAG processor reads folders often: nothing heavy is imported.
+Invariant: a PipelineConfig has a meaning (names are names, references lead somewhere, expectations exist), as far as
+that can be told without opening a table; anything else is a ConfigError. Airflow's DAG processor reads folders often:
+nothing heavy is imported.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ _FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
     ("second", 0, 59, ()),
 )
 _PART = re.compile(r"(?:(?P<all>\*)|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\d{1,4}))?\Z", re.ASCII)
-#: "?" says nothing of this day; "l" is the last of a month, 15w the working day next to the 15th; l5 and 5#2 are its last and second Friday.
+#: "?" says nothing of this day; "l" is the last of a month, 15w the working day next to the 15th;
+#: l5 and 5#2 are its last and second Friday.
 _SPECIAL = {"day": ("?", "l"), "weekday": ("?",)}
 _NTH = {"day": re.compile(r"([1-9]|[12]\d|3[01])[wW]\Z"), "weekday": re.compile(r"([lL][0-7]|[0-7]#[1-5])\Z")}
 _HINT = "Write a cron expression such as '0 5 * * *', one of " + ", ".join(PRESETS) + ", or null."
@@ -49,7 +50,10 @@ def check_schedule(value: object, what: str) -> str | None:
     for field, (name, least, most, named) in zip(fields, _FIELDS, strict=False):
         if not all(_fits(part, name, least, most, named) for part in field.split(",")):
             raise ConfigError(
-                f"{what} is {shown(value)}, which is no cron expression: its {name} is {shown(field)}, not {least} to {most}.",
+                (
+                    f"{what} is {shown(value)}, which is no cron expression: "
+                    f"its {name} is {shown(field)}, not {least} to {most}."
+                ),
                 _HINT,
             )
     return value

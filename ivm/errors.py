@@ -40,7 +40,7 @@ class RefusedError(ViewError):
 
 
 class GateError(IvmError):
-    """Views were not published with the others: an expectation failed and holds them back, or they failed themselves."""
+    """Views were not published with the others: they failed, or an expectation failed and holds them back."""
 
 
 class ConcurrentRefreshError(IvmError):

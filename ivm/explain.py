@@ -1,7 +1,7 @@
 """What a view's refresh does, in words and SQL: for people (str) and machines (to_dict).
 
-The strategies are those that a refresh decides on (`ivm.planner.strategy`), for the case that every relation changed and nobody
-knows its size; their statements are those that it runs, over telling names in place of datasets.
+The strategies are those that a refresh decides on (`ivm.planner.strategy`), for the case that every relation changed
+and nobody knows its size; their statements are those that it runs, over telling names in place of datasets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Operator:
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a view is refreshed. `sql` are the statements if every relation changed, by unit and what they are for; `units` are the strategies."""
+    """How a view is refreshed.
+
+    `sql` are the statements if every relation changed, by unit and what they are for; `units` are the strategies.
+    """
 
     view: str
     strategy: str
@@ -159,7 +162,8 @@ def _reads(strategy: Strategy, asked: Sequence[Arranged]) -> list[str]:
     for (relation, level), matches in sorted(requests.matches.items(), key=lambda i: (i[0][1], i[0][0])):
         by = sorted(
             {
-                f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} of {m.provider.relation}"
+                f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} "
+                f"of {m.provider.relation}"
                 for m in matches
             }
         )
@@ -183,7 +187,10 @@ _PARTITIONED = {
 
 
 _OF_BAG = "dR = F0 + F1 + ..., F0 = the delta of base and step for unchanged R, F(i+1) = step(F(i))"
-_OF_SET = "delete what lost a derivation and has none left by ever lower ranks; add again, and anew, what follows from the rest"
+_OF_SET = (
+    "delete what lost a derivation and has none left by ever lower ranks; "
+    "add again, and anew, what follows from the rest"
+)
 
 
 def _operators(unit: Unit, reads: tuple[str, ...]) -> list[Operator]:

@@ -1,7 +1,7 @@
 """Files that people write: read as text or YAML, or refused with the file's name and what is wrong with it.
 
-Invariant: what `read_yaml` returns is plain data (mappings with distinct keys, lists, scalars) of bounded size and depth,
-so that whoever walks or prints it can't be led into a loop, a deep recursion or an expansion of aliases.
+Invariant: what `read_yaml` returns is plain data (mappings with distinct keys, lists, scalars) of bounded size and
+depth, so that whoever walks or prints it can't be led into a loop, a deep recursion or an expansion of aliases.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def read_yaml(file: Path) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses what YAML readers usually let pass: repeated keys, deep nesting, expanding aliases, tags."""
+    """SafeLoader that refuses what others let pass: repeated keys, deep nesting, expanding aliases, tags."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -107,7 +107,8 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._refused(f"it nests deeper than {MAX_DEPTH} levels", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise self._refused(f"it nests deeper than {MAX_DEPTH} levels", mark)
         alias = self.peek_event() if self.check_event(yaml.AliasEvent) else None  # type: ignore[no-untyped-call]
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -139,7 +140,8 @@ class _Loader(yaml.SafeLoader):
             elif isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS:
                 raise ValueError("too long")
         except (ValueError, LookupError, AttributeError, OverflowError) as error:
-            # PyYAML lets through what int(), float(), date() and its own tables raise for text that only looks like one.
+            # PyYAML lets through what int(), float(), date() and its own tables raise
+            # for text that only looks like one.
             kind, text = node.tag.rpartition(":")[2], reprlib.repr(node.value)
             raise self._refused(f"{text} is no {kind if kind != 'str' else 'text'}", node.start_mark) from error
         return value

@@ -12,8 +12,9 @@ BOUNDS = {"hours": (0, 876_000), "epochs": (1, parameters.MAX_NUMBER), "compact_
 
 @dataclass(frozen=True)
 class Retention:
-    """How long what was replaced is kept: files and log of published tables for `hours`, events of the last `epochs` in the log.
+    """How long what was replaced is kept.
 
+    Files and log of published tables are kept for `hours`, events of the last `epochs` in the log.
     A refresh compacts by itself in every `compact_every`-th epoch; 0 for never (Airflow has a task for it).
     Raises ConfigError for values out of `BOUNDS`.
     """

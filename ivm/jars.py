@@ -1,8 +1,8 @@
 """The jars that a local Spark needs, each set fetched once through Spark's own resolver.
 
 Delta       always
-S3A         where a source or a root lies on s3://: Hadoop's client, and of the AWS SDK the modules that it calls (13 MB; the bundle that it
-            asks for has 600)
+S3A         where a source or a root lies on s3://: Hadoop's client, and of the AWS SDK the modules that it calls
+            (13 MB; the bundle that it asks for has 600)
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def _fetch(folder: Path, packages: tuple[str, ...], left_out: str, kept: tuple[s
     ivy = folder / "ivy"
     script = (
         "from pyspark.sql import SparkSession as S\n"
-        f"S.builder.master('local[1]').config('spark.jars.packages', {','.join(packages)!r}).config('spark.jars.excludes', {left_out!r})"
-        f".config('spark.jars.ivy', {str(ivy)!r}).config('spark.ui.enabled', 'false').config('spark.driver.host', '127.0.0.1')"
+        f"S.builder.master('local[1]').config('spark.jars.packages', {','.join(packages)!r})"
+        f".config('spark.jars.excludes', {left_out!r}).config('spark.jars.ivy', {str(ivy)!r})"
+        ".config('spark.ui.enabled', 'false').config('spark.driver.host', '127.0.0.1')"
         ".config('spark.driver.bindAddress', '127.0.0.1').getOrCreate().stop()\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -74,7 +75,10 @@ def _fetch(folder: Path, packages: tuple[str, ...], left_out: str, kept: tuple[s
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise ConfigError(
             f"The {what} jars ({packages[0]}) could not be fetched into {folder}: {' '.join(last)}",
-            "Check the network, or put the jars there yourself, with those that they need, and set IVM_JARS to the folder.",
+            (
+                "Check the network, or put the jars there yourself, with those that they need, "
+                "and set IVM_JARS to the folder."
+            ),
         )
     for jar in found:
         shutil.copy(jar, folder / jar.name.removeprefix("io.delta_"))

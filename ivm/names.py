@@ -26,12 +26,18 @@ def check_name(name: str, what: str) -> str:
     """
     if not isinstance(name, str) or not _NAME.match(name):
         raise ConfigError(
-            f"{shown(name)} is not a name for a {what}: expected letters, digits and underscores, not starting with a digit.",
+            (
+                f"{shown(name)} is not a name for a {what}: expected letters, digits and underscores, "
+                "not starting with a digit."
+            ),
             "Rename it; a path or a catalog identifier goes into the source's location.",
         )
     if name.lower().startswith(RESERVED_PREFIX):
         raise ConfigError(
-            f"The {what} name {name!r} starts with {RESERVED_PREFIX!r}, which is kept for ivm's own columns and tables.",
+            (
+                f"The {what} name {name!r} starts with {RESERVED_PREFIX!r}, "
+                "which is kept for ivm's own columns and tables."
+            ),
             "Rename it.",
         )
     return name
@@ -114,7 +120,10 @@ def table_ref(location: str, version: int | None = None) -> str:
         ref = ".".join(ident(part) for part in location.split("."))
     else:
         raise ConfigError(
-            f"{shown(location)} is neither a path (with a slash) nor a catalog identifier (one to three names with dots).",
+            (
+                f"{shown(location)} is neither a path (with a slash) nor a catalog identifier (one to three names "
+                "with dots)."
+            ),
             "Give one of the two.",
         )
     return ref if version is None else f"{ref} VERSION AS OF {int(version)}"

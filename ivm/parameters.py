@@ -104,7 +104,10 @@ def check_references(keys: Mapping[str, tuple[tuple[str, ...], tuple[tuple[tuple
                 )
             if primary[to] and len(primary[to]) != len(names):
                 raise ConfigError(
-                    f"Source {name!r} refers to {to!r} by {', '.join(names)}, but its primary key is {', '.join(primary[to])}.",
+                    (
+                        f"Source {name!r} refers to {to!r} by {', '.join(names)}, "
+                        f"but its primary key is {', '.join(primary[to])}."
+                    ),
                     "Name one column for each column of that key.",
                 )
 

@@ -54,8 +54,9 @@ class Pipeline:
     """Sources and views under one root; state, traces and outputs live there.
 
     `spark` may be left out: a session is started when one is first needed (see `ivm.session.get_session`).
-    `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone. `retention` says how long what
-    was replaced is kept, and how often a refresh compacts by itself; `limits` what is small and what is too much (see `ivm.planner.limits`).
+    `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone. `retention` says how
+    long what was replaced is kept, and how often a refresh compacts by itself; `limits` what is small and what is too
+    much (see `ivm.planner.limits`).
     """
 
     def __init__(
@@ -109,7 +110,10 @@ class Pipeline:
 
     @classmethod
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:
-        """A pipeline from its folder (pipeline.yml, views/*.sql, checks.yml). Raises ConfigError, naming file and key."""
+        """A pipeline from its folder (pipeline.yml, views/*.sql, checks.yml).
+
+        Raises ConfigError, naming file and key.
+        """
         config = load_folder(Path(parameters.location(folder, "the pipeline's folder")))
         pipe = cls(
             config.name,
@@ -157,8 +161,9 @@ class Pipeline:
     ) -> None:
         """Declare a Delta table with a change feed, by path or catalog identifier.
 
-        `foreign_keys` maps a column (or a tuple of them) to the source it refers to. Keys only steer how rows are found.
-        `effective_date` names the column that tells from which day a row holds, for `read(view, as_of=...)`. Raises SourceError where the table can't be maintained from.
+        `foreign_keys` maps a column (or a tuple of them) to the source it refers to. Keys only steer how rows are
+        found. `effective_date` names the column that tells from which day a row holds, for `read(view, as_of=...)`.
+        Raises SourceError where the table can't be maintained from.
         """
         check_name(name, "source")
         self._free(name)
@@ -183,8 +188,9 @@ class Pipeline:
             def degrees(edges):
                 return edges.map(src="src").count_total()
 
-        whose parameters name what it reads (see `ivm.zset.collection`). The view is compiled here if all that it reads is declared already, else at the first refresh. Raises
-        ViewError where Spark or Delta can't have it, RefusedError where `mode` is incremental and it can't be.
+        whose parameters name what it reads (see `ivm.zset.collection`). The view is compiled here if all that it reads
+        is declared already, else at the first refresh. Raises ViewError where Spark or Delta can't have it,
+        RefusedError where `mode` is incremental and it can't be.
         """
         if callable(name):
             self.view(name.__name__, self._query_of(name), mode)
@@ -231,7 +237,10 @@ class Pipeline:
             )
 
     def _apart(self, location: str, *views: str) -> None:
-        """Raises ConfigError where a source lies where state or a view's table lies: a refresh would write into its own source."""
+        """Raises ConfigError where a source lies where state or a view's table lies.
+
+        A refresh would write into its own source.
+        """
         source = served(location) if is_path(location) else None
         if source is None:
             return
@@ -267,7 +276,10 @@ class Pipeline:
         return None if views is None else [self.known(v) for v in parameters.names(views, "views")]
 
     def _check_declared(self) -> None:
-        """Raises ConfigError for foreign keys and checks that lead nowhere; what they name may be declared after them."""
+        """Raises ConfigError for foreign keys and checks that lead nowhere.
+
+        What they name may be declared after them.
+        """
         parameters.check_references({s.name: (s.primary_key, s.foreign_keys) for s in self.context.sources.values()})
         check_checks(self.context.checks, [v.name for v in self.context.views.values()])
 
@@ -276,8 +288,9 @@ class Pipeline:
     def refresh(self, views: Iterable[str] | None = None, progress: Progress | None = None) -> Report:
         """Bring all views, or those named (and what they read), to the newest versions of their sources.
 
-        A view that fails, or whose expectations fail, is reported with its error and held back with what reads it; the others
-        are published. Raises ConcurrentRefreshError where another refresh is running, StateError where the step itself can't go on.
+        A view that fails, or whose expectations fail, is reported with its error and held back with what reads it; the
+        others are published. Raises ConcurrentRefreshError where another refresh is running, StateError where the step
+        itself can't go on.
         """
         return self._run(self._known(views), frozenset(), progress)
 
@@ -286,9 +299,9 @@ class Pipeline:
     ) -> Report:
         """Rebuild a view from its sources; with `where` (over the view's columns) only that slice may change.
 
-        With `day`, take in what has come for a past day as a new revision, and compare what is kept of that day with the sources:
-        where they differ, the view is rebuilt. Raises ConfigError where `where` is not a condition over the view's columns, where both are
-        given, and where the view is not kept by day.
+        With `day`, take in what has come for a past day as a new revision, and compare what is kept of that day with
+        the sources: where they differ, the view is rebuilt. Raises ConfigError where `where` is not a condition over
+        the view's columns, where both are given, and where the view is not kept by day.
         """
         from ivm.refresh.as_of import check_day, differing
         from ivm.refresh.backfill import backfill_slice
@@ -308,7 +321,10 @@ class Pipeline:
             return backfill_slice(self.context, name, where, self._gate())
 
     def release(self, view: str) -> Report:
-        """Publish the batches of a view that a failed expectation holds back. Raises StateError where there are none."""
+        """Publish the batches of a view that a failed expectation holds back.
+
+        Raises StateError where there are none.
+        """
         from ivm.refresh.held import release
 
         name = self.known(view)
@@ -327,9 +343,11 @@ class Pipeline:
     def repair(
         self, views: Iterable[str] | None = None, dry_run: bool = False, progress: Progress | None = None
     ) -> Repair:
-        """Say what is wrong with the pipeline's state, and mend it: all that is found, or the views named, which are built anew.
+        """Say what is wrong with the pipeline's state, and mend it.
 
-        With `dry_run` nothing is done. Published tables are replaced by their successors in one commit each, never emptied.
+        It mends all that it finds, or builds the views named anew.
+        With `dry_run` nothing is done. Published tables are replaced by their successors in one commit each, never
+        emptied.
         """
         from ivm.refresh.repair import Repair, findings, recover_log, to_rebuild
 
@@ -403,8 +421,9 @@ class Pipeline:
     ) -> DataFrame:
         """The view's rows as of the last committed epoch, or of an earlier one: exactly the view's columns.
 
-        With `as_of`, a day: what the view held on that day, as it was known at epoch `revision` (the last one by default).
-        It comes from what is kept by day, or is computed from the sources' rows that were effective then (see `ivm.refresh.as_of`).
+        With `as_of`, a day: what the view held on that day, as it was known at epoch `revision` (the last one by
+        default). It comes from what is kept by day, or is computed from the sources' rows that were effective then (see
+        `ivm.refresh.as_of`).
         """
         name = self.known(view)
         epoch = None if epoch is None else parameters.number(epoch, "epoch")
@@ -433,7 +452,10 @@ class Pipeline:
         return revisions(self.context, name)
 
     def explain(self, view: str) -> Explanation:
-        """The incremental program, its strategy, each refusal with its reason and its mend. Print it, or take .to_dict()."""
+        """The incremental program, its strategy, each refusal with its reason and its mend.
+
+        Print it, or take .to_dict().
+        """
         name = self.known(view)
         self._compile(name)
         return explain_view(self.context, name)

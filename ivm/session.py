@@ -60,7 +60,8 @@ SMALL_CONF = {
     # It only costs planning time here, and Spark 4.2's fails on a UNION of selects with EXISTS as a value.
     "spark.sql.constraintPropagation.enabled": "false",
 }
-#: For statements over more: compiled (once for each form of plan), and a few megabytes are already read by several cores.
+#: For statements over more: compiled (once for each form of plan),
+#: and a few megabytes are already read by several cores.
 LARGE_CONF = {
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.files.openCostInBytes": "262144",
@@ -68,7 +69,10 @@ LARGE_CONF = {
 
 
 def s3_conf() -> dict[str, str]:
-    """Settings by which Spark finds the S3 store that delta-rs finds in the environment; credentials it takes from there itself."""
+    """Settings by which Spark finds the S3 store that delta-rs finds in the environment.
+
+    Credentials it takes from there itself.
+    """
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "")
     conf = {"spark.hadoop.fs.s3a.endpoint.region": region} if region else {}
@@ -185,15 +189,20 @@ def error_text(error: Exception) -> str:
     return f"{text} (line {line.group(1)})" if line else text
 
 
-#: Classes of SQLSTATE that say something of the statement and its data, not of the machine or the state: cardinality, data, syntax, raise_error().
+#: Classes of SQLSTATE that say something of the statement and its data, not of the machine or the state: cardinality,
+#: data, syntax, raise_error().
 _OF_THE_STATEMENT = ("21", "22", "42", "P0")
 
 
 def own_condition(text: str) -> str:
-    """The error condition of Spark's that a message begins with, where the statement itself or its data are to blame; else "".
+    """The error condition of Spark's that a message begins with.
 
-    >>> own_condition("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"), own_condition("[FAILED_READ_FILE] gone. SQLSTATE: KD001")
-    ('DIVIDE_BY_ZERO', '')
+    Empty where neither the statement itself nor its data are to blame.
+
+    >>> own_condition("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012")
+    'DIVIDE_BY_ZERO'
+    >>> own_condition("[FAILED_READ_FILE] gone. SQLSTATE: KD001")
+    ''
     """
     found = re.match(r"\[([A-Z][A-Z0-9_.]+)\].*SQLSTATE: (\w\w)", text.strip(), re.DOTALL)
     return found.group(1) if found and found.group(2) in _OF_THE_STATEMENT else ""

@@ -47,7 +47,15 @@ _EXTRAS = {
     "great_expectations": "quality",
     "tpchgen_cli": "demo",
 }
-_LIBRARIES = {"pyspark": "Spark", "py4j": "Spark", "grpc": "Spark", "deltalake": "delta-rs", "_internal": "delta-rs", "pyarrow": "Arrow", "great_expectations": "Great Expectations"}  # fmt: skip
+_LIBRARIES = {
+    "pyspark": "Spark",
+    "py4j": "Spark",
+    "grpc": "Spark",
+    "deltalake": "delta-rs",
+    "_internal": "delta-rs",
+    "pyarrow": "Arrow",
+    "great_expectations": "Great Expectations",
+}
 _OS_HINTS = {
     errno.EACCES: "Check the permissions.",
     errno.EPERM: "Check the permissions.",
@@ -112,7 +120,10 @@ def failure(error: BaseException) -> Failure:
             return Failure(kind, "a path or name holds a NUL character. Leave it out.")
     return Failure(
         "Defect",
-        f"this is a defect of ivm ({kind}: {_first_line(error)}). Please report it, with the output of the same command under IVM_DEBUG=1.",
+        (
+            f"this is a defect of ivm ({kind}: {_first_line(error)}). "
+            "Please report it, with the output of the same command under IVM_DEBUG=1."
+        ),
         ExitCode.DEFECT,
     )
 

@@ -1,6 +1,7 @@
 """The `ivm` command: one verb a function, a table for people, `--json` for machines, non-zero exit on failure.
 
-A verb takes the pipeline's folder (`-p`, default: here). Errors are one message, never a traceback; docs/cli.md lists the exit codes.
+A verb takes the pipeline's folder (`-p`, default: here). Errors are one message, never a traceback; docs/cli.md lists
+the exit codes.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ DEMO = Path(os.environ.get("IVM_DEMO_FOLDER", "demo"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line (`sys.argv` by default); any exception becomes its sentence and exit code (see `ivm.cli.failures`)."""
+    """Run the command line (`sys.argv` by default).
+
+    Any exception becomes its sentence and exit code (see `ivm.cli.failures`).
+    """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -26,7 +26,10 @@ WARM_UP_ROUNDS = 2
 
 
 def run_bench(name: str, scale: float, fraction: float, rounds: int, folder: Path, as_json: bool, out: Console) -> int:
-    """Run a benchmark by name; exit code 1 where a view differs from its recompute. Raises ConfigError for an unknown name."""
+    """Run a benchmark by name; exit code 1 where a view differs from its recompute.
+
+    Raises ConfigError for an unknown name.
+    """
     if name not in BENCHES:
         raise ConfigError(f"There is no benchmark {name!r}.", f"Choose one of: {', '.join(BENCHES)}.")
     os.environ.setdefault("IVM_DRIVER_MEMORY", "8g")
@@ -138,7 +141,10 @@ def _one_row(pipe: Any, sources: Path, rounds: int) -> list[float]:
 
 def _show(result: dict[str, Any], out: Console) -> None:
     table = Table(
-        title=f"TPC-H SF{result['scale']}, {result['fraction']:.2%} of the rows changed, medians of {result['rounds']} rounds, {result['cores']} cores",
+        title=(
+            f"TPC-H SF{result['scale']}, {result['fraction']:.2%} of the rows changed, "
+            f"medians of {result['rounds']} rounds, {result['cores']} cores"
+        ),
         title_justify="left",
     )
     for column in ("view", "strategy", "in apply s", "full recompute s"):
@@ -149,10 +155,12 @@ def _show(result: dict[str, Any], out: Console) -> None:
     table.add_row("all (wall clock)", "", f"{result['refresh_s']:.2f}", f"{result['full_s']:.2f}")
     out.print(table)
     out.print(
-        f"refresh of all views {result['refresh_s']:.2f} s, full recompute {result['full_s']:.2f} s: {result['ratio']:.1f} times faster"
+        f"refresh of all views {result['refresh_s']:.2f} s, full recompute {result['full_s']:.2f} s: "
+        f"{result['ratio']:.1f} times faster"
     )
     out.print(
-        f"no-op refresh {result['noop_s']:.2f} s; one changed row to published q03 {result['one_row_s']:.2f} s; load average {result['load_average']}"
+        f"no-op refresh {result['noop_s']:.2f} s; one changed row to published q03 {result['one_row_s']:.2f} s; "
+        f"load average {result['load_average']}"
     )
     out.print(
         "every view equals its recompute"

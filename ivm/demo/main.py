@@ -74,14 +74,17 @@ def run_demo(scale: float, batches: int, keep: bool, folder: Path, out: Console)
         services.append(airflow)
         equal = _epochs(demo, env)
         out.print(
-            f"\n{'every comparison is equal' if equal else 'A COMPARISON DIFFERS'}; {time.perf_counter() - started:.0f} s in all"
+            f"\n{'every comparison is equal' if equal else 'A COMPARISON DIFFERS'}; "
+            f"{time.perf_counter() - started:.0f} s in all"
         )
         out.print(
-            f"outputs:  {demo.root}/q01 and so on, plain Delta tables\nsources:  {demo.sources}\nchecks:   {demo.root}/_ivm/checks/docs/index.html"
+            f"outputs:  {demo.root}/q01 and so on, plain Delta tables\nsources:  {demo.sources}\n"
+            f"checks:   {demo.root}/_ivm/checks/docs/index.html"
         )
         if keep:
             out.print(
-                f"Airflow:  http://{HOST}:{port} (everybody is admin there); stop it and Spark with: kill -TERM -{airflow.process.pid} -{connect.process.pid}"
+                f"Airflow:  http://{HOST}:{port} (everybody is admin there); stop it and Spark with: "
+                f"kill -TERM -{airflow.process.pid} -{connect.process.pid}"
             )
             services.clear()
         else:

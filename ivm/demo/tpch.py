@@ -59,26 +59,48 @@ def change_statements(sources: Path | Location, batch: int, fraction: float) -> 
         return f"pmod(hash({key}, {batch}, {salt}), {one_in * share}) = 0"
 
     shift = f"{batch} * 100000000L"
-    orders_columns = "o_orderkey + {0}, o_custkey, o_orderstatus, o_totalprice, o_orderdate, o_orderpriority, o_clerk, o_shippriority, o_comment"
+    orders_columns = (
+        "o_orderkey + {0}, o_custkey, o_orderstatus, o_totalprice, o_orderdate, o_orderpriority, o_clerk, "
+        "o_shippriority, o_comment"
+    )
     lines_columns = (
-        "l_orderkey + {0}, l_partkey, l_suppkey, l_linenumber, l_quantity, l_extendedprice, l_discount, l_tax, l_returnflag, l_linestatus, "
-        "l_shipdate, l_commitdate, l_receiptdate, l_shipinstruct, l_shipmode, l_comment"
+        "l_orderkey + {0}, l_partkey, l_suppkey, l_linenumber, l_quantity, l_extendedprice, l_discount, l_tax, "
+        "l_returnflag, l_linestatus, l_shipdate, l_commitdate, l_receiptdate, l_shipinstruct, l_shipmode, l_comment"
     )
     young = "{0} < 100000000"
     return [
         # RF1: new orders with their lineitems
-        f"INSERT INTO {t['orders']} SELECT {orders_columns.format(shift)} FROM {t['orders']} WHERE {young.format('o_orderkey')} AND {chosen('o_orderkey', 1, 3)}",
-        f"INSERT INTO {t['lineitem']} SELECT {lines_columns.format(shift)} FROM {t['lineitem']} WHERE {young.format('l_orderkey')} AND {chosen('l_orderkey', 1, 3)}",
+        (
+            f"INSERT INTO {t['orders']} SELECT {orders_columns.format(shift)} FROM {t['orders']} "
+            f"WHERE {young.format('o_orderkey')} AND {chosen('o_orderkey', 1, 3)}"
+        ),
+        (
+            f"INSERT INTO {t['lineitem']} SELECT {lines_columns.format(shift)} FROM {t['lineitem']} "
+            f"WHERE {young.format('l_orderkey')} AND {chosen('l_orderkey', 1, 3)}"
+        ),
         # RF2: deleted orders with theirs
         f"DELETE FROM {t['orders']} WHERE {chosen('o_orderkey', 2, 3)}",
         f"DELETE FROM {t['lineitem']} WHERE {chosen('l_orderkey', 2, 3)}",
         # updates: values, group keys, join keys
-        f"UPDATE {t['lineitem']} SET l_quantity = pmod(l_quantity, 50) + 1, l_discount = pmod(l_discount * 100 + 1, 11) / 100, "
-        f"l_returnflag = CASE l_returnflag WHEN 'R' THEN 'A' ELSE 'R' END WHERE {chosen('l_orderkey, l_linenumber', 3, 3)}",
-        f"UPDATE {t['orders']} SET o_custkey = CASE WHEN o_custkey > 1 THEN o_custkey - 1 ELSE o_custkey + 1 END, o_orderpriority = '1-URGENT' WHERE {chosen('o_orderkey', 4, 3)}",
-        f"UPDATE {t['customer']} SET c_mktsegment = 'BUILDING', c_nationkey = pmod(c_nationkey + 1, 25), c_acctbal = c_acctbal + 1 WHERE {chosen('c_custkey', 5)}",
+        (
+            f"UPDATE {t['lineitem']} SET l_quantity = pmod(l_quantity, 50) + 1, "
+            "l_discount = pmod(l_discount * 100 + 1, 11) / 100, "
+            "l_returnflag = CASE l_returnflag WHEN 'R' THEN 'A' ELSE 'R' END "
+            f"WHERE {chosen('l_orderkey, l_linenumber', 3, 3)}"
+        ),
+        (
+            f"UPDATE {t['orders']} SET o_custkey = CASE WHEN o_custkey > 1 THEN o_custkey - 1 ELSE o_custkey + 1 END, "
+            f"o_orderpriority = '1-URGENT' WHERE {chosen('o_orderkey', 4, 3)}"
+        ),
+        (
+            f"UPDATE {t['customer']} SET c_mktsegment = 'BUILDING', c_nationkey = pmod(c_nationkey + 1, 25), "
+            f"c_acctbal = c_acctbal + 1 WHERE {chosen('c_custkey', 5)}"
+        ),
         f"UPDATE {t['supplier']} SET s_nationkey = pmod(s_nationkey + 1, 25) WHERE {chosen('s_suppkey', 6)}",
-        f"UPDATE {t['part']} SET p_type = 'PROMO BRUSHED TIN', p_name = concat('green ', p_name) WHERE {chosen('p_partkey', 7)}",
+        (
+            f"UPDATE {t['part']} SET p_type = 'PROMO BRUSHED TIN', p_name = concat('green ', p_name) "
+            f"WHERE {chosen('p_partkey', 7)}"
+        ),
         f"UPDATE {t['partsupp']} SET ps_supplycost = ps_supplycost + 1 WHERE {chosen('ps_partkey, ps_suppkey', 8)}",
     ]
 

@@ -1,1 +1,4 @@
-"""Acts on a strategy (`ivm.planner.strategy`): one handler each, over an epoch's datasets. What comes out is not stored here."""
+"""Acts on a strategy (`ivm.planner.strategy`): one handler each, over an epoch's datasets.
+
+What comes out is not stored here.
+"""

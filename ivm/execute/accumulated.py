@@ -22,7 +22,10 @@ def accumulated(strategy: Accumulated, datasets: Datasets, run: Run) -> Changes:
 
 
 def _gained(unit: Unit, groups: pa.Table) -> pa.Table:
-    """What the accumulators of each group gain. Raises StateError where a group would have less than no rows, or more values than rows."""
+    """What the accumulators of each group gain.
+
+    Raises StateError where a group would have less than no rows, or more values than rows.
+    """
     assert unit.reduce is not None
     kept = accumulators(unit.reduce)
     rows = pc.add(groups["o_" + COUNT], groups["d_" + COUNT])

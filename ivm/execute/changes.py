@@ -18,7 +18,10 @@ Run = Callable[[str], pa.Table]
 
 @dataclass(frozen=True)
 class Changes:
-    """The unit's output delta (its columns by position, WEIGHT), consolidated, and what its accumulators gain (keys, accumulators, COUNT)."""
+    """The unit's consolidated output delta, and what its accumulators gain.
+
+    The delta has the unit's columns by position, and WEIGHT; the gain is (keys, accumulators, COUNT).
+    """
 
     rows: pa.Table
     accumulators: pa.Table | None = None

@@ -5,17 +5,20 @@ r"""Fixpoints (WITH RECURSIVE): computed from nothing, and brought up to date.
 
 As a bag, linearity gives     dR = F0 + F1 + ...,   F0 = d base + step(R; dE),   F(i+1) = step(Fi; E').
 
-As a set, deletes need care, since rows may support each other in a cycle. Delete and rederive (Gupta, Mumick, Subrahmanian,
-"Maintaining views incrementally", SIGMOD 1993), with ranks (see `ivm.rewrite.support`), by which far less is deleted:
+As a set, deletes need care, since rows may support each other in a cycle. Delete and rederive (Gupta, Mumick,
+Subrahmanian, "Maintaining views incrementally", SIGMOD 1993), with ranks (see `ivm.rewrite.support`), by which far less
+is deleted:
 
-    D    rows that lost a derivation and have none left from the base or from a row of lower rank outside of D; rows that
-         are derived from D are looked at in turn
+    D    rows that lost a derivation and have none left from the base or from a row of lower rank outside of D;
+         rows that are derived from D are looked at in turn
     +    rows of D, and new ones, that have a derivation from R - D or the base; then what follows from them
 
-R - D is right under the new rules: each of its rows has a derivation by ever lower ranks. Every look is at given rows only.
+R - D is right under the new rules: each of its rows has a derivation by ever lower ranks. Every look is at given rows
+only.
 
-Of a recursion that keeps the least value of a column (see `ivm.rewrite.least`) a row is also new where it undercuts the stored one, which goes; what
-follows from that is undercut in turn. For the other columns of rows of D all derivations are looked at, whatever the value.
+Of a recursion that keeps the least value of a column (see `ivm.rewrite.least`) a row is also new where it undercuts the
+stored one, which goes; what follows from that is undercut in turn. For the other columns of rows of D all derivations
+are looked at, whatever the value.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ from ivm.storage.location import Location
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Iterations after which a recursion is taken for endless: Spark's own bound for a bag, more for a set, which ends by itself.
+#: Iterations after which a recursion is taken for endless: Spark's own bound for a bag, more for a set,
+#: which ends by itself.
 ITERATIONS = {"all": 100, "distinct": 10_000}
 
 
@@ -59,7 +63,10 @@ def endless(unit: Unit, rows: int) -> ViewError:
 
 
 def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location) -> str:
-    """All rows of a fixpoint, iteration by iteration, as Parquet in `folder`; a SELECT that reads them. Raises ViewError where it doesn't end."""
+    """All rows of a fixpoint, iteration by iteration, as Parquet in `folder`; a SELECT that reads them.
+
+    Raises ViewError where it doesn't end.
+    """
     columns = [c.name for c in unit.columns]
     parts = steps(unit)
     made: list[tuple[str, Location]] = []  # view, file
@@ -86,8 +93,9 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location
             known = f"({known}\nUNION ALL\nSELECT * FROM {ident(view)})" if known else ident(view)
             read = {FRONTIER: ident(view), unit.name: known}
             rows = "\nUNION ALL\n".join(
-                branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf)) for b in parts
-            )  # type: ignore[misc]
+                branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf))  # type: ignore[misc]
+                for b in parts
+            )
     finally:
         for view, _ in made:
             spark.catalog.dropTempView(view)
@@ -108,7 +116,10 @@ def _fresh(unit: Unit, rows: str, known: str) -> str:
         f" LEFT ANTI JOIN ({known}) AS k ON {' AND '.join([*same, *no_less])}" if known else ""
     )
     minima = "".join(f", MIN(f.{ident(c)}) AS {ident(c)}" for c in (unit.least, RANK) if c)
-    return f"SELECT {columns_sql(_identity(unit), 'f')}{minima} FROM {lacking} GROUP BY {columns_sql(_identity(unit), 'f')}"
+    return (
+        f"SELECT {columns_sql(_identity(unit), 'f')}{minima} FROM {lacking} "
+        f"GROUP BY {columns_sql(_identity(unit), 'f')}"
+    )
 
 
 def _least_of(unit: Unit, rows: str) -> str:
@@ -200,7 +211,10 @@ class _Iterations:
         raise endless(self.unit, candidates.num_rows)
 
     def _derived(self, candidates: pa.Table, gone: pa.Table, on: Sequence[str], ranked: bool) -> pa.Table:
-        """The derivations from R - `gone` or the base in the new state of rows equal to a candidate in `on`, with the ranks they give."""
+        """The derivations, with the ranks they give, of rows equal to a candidate in `on`.
+
+        They are those from R - `gone`, or from the base, in the new state.
+        """
         if candidates.num_rows == 0:
             return candidates
         own = self.unit.name
@@ -247,7 +261,10 @@ class _Iterations:
     # -- sets of rows -----------------------------------------------------------------------------
 
     def _rows(self, sql: str, weighted: bool = False) -> pa.Table:
-        """A statement's rows as they are stored: Spark types each statement by its own expressions, a literal as NOT NULL."""
+        """A statement's rows as they are stored.
+
+        Spark types each statement by its own expressions, a literal as NOT NULL.
+        """
         found = self._run(sql)
         schema = self.schema.append(pa.field(WEIGHT, pa.int64())) if weighted else self.schema
         return found.rename_columns(schema.names).cast(schema)

@@ -1,7 +1,8 @@
 """The rows an epoch reads: deltas, slices and small relations, each materialized once for all views.
 
 One wave of units shares one `Datasets`. What it reads lies as Parquet in the epoch's scratch folder under the
-root, registered with Spark by name; both lanes write there, so either may read what the other wrote, wherever Spark's executors are.
+root, registered with Spark by name; both lanes write there, so either may read what the other wrote, wherever Spark's
+executors are.
 """
 
 from __future__ import annotations
@@ -221,7 +222,10 @@ class Datasets:
                 f"k.{ident(k)} <=> t.{ident(m)}" for m, k in zip(wanted.columns, wanted.keys.column_names, strict=True)
             )
             conditions.append(f"EXISTS (SELECT 1 FROM {ident(name)} AS k WHERE {on})")
-        sql = f"SELECT {columns_sql(columns, 't')} FROM {table_ref(source.path, source.version)} AS t WHERE {' OR '.join(conditions)}"
+        sql = (
+            f"SELECT {columns_sql(columns, 't')} FROM {table_ref(source.path, source.version)} AS t "
+            f"WHERE {' OR '.join(conditions)}"
+        )
         path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
         spark.sql(sql).write.mode("overwrite").parquet(path.spark)
         return native.plain(native.parquet(path).to_table())
@@ -334,7 +338,10 @@ class Datasets:
         return self._whole_bag(leaf.relation, state)
 
     def _whole_bag(self, relation: str, state: State) -> str:
-        """All rows of the state that the table itself doesn't have, written out: inside a subquery Spark 4.2 got this union wrong."""
+        """All rows of the state that the table itself doesn't have, written out.
+
+        Inside a subquery Spark 4.2 got this union wrong.
+        """
         name = f"__ivm_{self._tag}_{relation}_{state.value}_rows"
         columns = self.inputs[relation].columns
         delta = self.delta(Leaf(relation, relation, tuple(c.name for c in columns)))

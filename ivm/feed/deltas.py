@@ -2,8 +2,8 @@
 
     rows(since) + inserted - deleted = rows(upto)
 
-Invariant: a delta satisfies this sum, or there is none (GapError). Whatever keeps delta-rs from reading a feed, Spark gets a try;
-whatever keeps Spark from it, the table itself can still be read.
+Invariant: a delta satisfies this sum, or there is none (GapError). Whatever keeps delta-rs from reading a feed, Spark
+gets a try; whatever keeps Spark from it, the table itself can still be read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def _by_delta_rs(snapshot: Snapshot, first: int, last: int, columns: Sequence[st
     """The feed, or None where delta-rs can't read it."""
     try:
         return native.change_feed(native.table(snapshot.path, last), first, last, columns, most)
-    except Exception as error:  # noqa: BLE001 - delta-rs, DataFusion and Arrow raise classes of their own, some of them bare Exceptions
+    # delta-rs, DataFusion and Arrow raise classes of their own, some of them bare Exceptions
+    except Exception as error:  # noqa: BLE001
         _log.info("delta-rs can't read the feed of %s (%s); Spark reads it", snapshot.path, error)
         return None
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FEED = "delta.enableChangeDataFeed"
-#: Commits of which a process keeps what they say: thousands in the range of a lagging view are read once, not once a view.
+#: Commits of which a process keeps what they say: thousands in the range of a lagging view are read once,
+#: not once a view.
 KEPT_COMMITS = 100_000
 
 
@@ -49,9 +50,9 @@ class Commits(Protocol):
 class Entry:
     """What a commit's log entry says.
 
-    `feed`: whether it switches the feed on or off (None: neither). `gained`: by how many rows it made the table longer, None
-    where a file comes or goes without a count. `shape` is what the table looks like from then on, None where it says nothing of it.
-    `at` is in milliseconds.
+    `feed`: whether it switches the feed on or off (None: neither). `gained`: by how many rows it made the table longer,
+    None where a file comes or goes without a count. `shape` is what the table looks like from then on, None where it
+    says nothing of it. `at` is in milliseconds.
     """
 
     at: int
@@ -64,7 +65,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a feed must not be read across: the columns that a table is partitioned by, and the name in its files of each field, by its name."""
+    """What a feed must not be read across.
+
+    That is the columns that a table is partitioned by, and the name in its files of each field, by its name.
+    """
 
     partitions: tuple[str, ...]
     stored: Mapping[str, str]
@@ -147,7 +151,10 @@ class LogFolder:
 
 @dataclass(frozen=True)
 class SparkHistory:
-    """The commits of a table that only Spark reaches, by DESCRIBE HISTORY. A feed that was off for a while Spark itself refuses to read."""
+    """The commits of a table that only Spark reaches, by DESCRIBE HISTORY.
+
+    A feed that was off for a while Spark itself refuses to read.
+    """
 
     location: str
     spark: SparkSession
@@ -241,7 +248,8 @@ def _untold(version: int, operation: str, engine: str) -> str:
     if operation == "RESTORE":
         return f"the source was restored at version {version}"
     if operation == "UPDATE" and engine.startswith("delta-rs"):
-        # Seen in deltalake 1.6.6: rows of the rewritten files that equal one on the other side are left out, whichever rows were updated.
+        # Seen in deltalake 1.6.6: rows of the rewritten files that equal one on the other side are left out,
+        # whichever rows were updated.
         return f"version {version} is an UPDATE by delta-rs, whose change files leave out rows that equal others"
     return ""
 

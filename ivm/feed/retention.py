@@ -1,7 +1,8 @@
 """How long a source keeps what a lagging view still has to read, and a warning before it is too late.
 
 files     VACUUM may remove the files of a commit `delta.deletedFileRetentionDuration` after it
-log       a checkpoint may clean up log entries older than `delta.logRetentionDuration`, the one that was read last among them
+log       a checkpoint may clean up log entries older than `delta.logRetentionDuration`,
+          the one that was read last among them
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _UNITS = {
 
 
 def warnings(snapshot: Snapshot, readers: Mapping[str, int], now: datetime) -> list[str]:
-    """A sentence for each retention that the view that lags most comes close to. `readers`: views and the version they have read."""
+    """A sentence for each retention that the view that lags most comes close to.
+
+    `readers`: views and the version they have read.
+    """
     behind = {view: version for view, version in readers.items() if version < snapshot.version}
     if not behind:
         return []
@@ -42,8 +46,10 @@ def warnings(snapshot: Snapshot, readers: Mapping[str, int], now: datetime) -> l
             continue
         end = (at + kept).astimezone(UTC)
         found.append(
-            f"Source {snapshot.name!r}: {views} read up to version {oldest} of {snapshot.version}, and {what} of version {version} "
-            f"{'may be removed from' if now < end else 'may have been removed since'} {end:%Y-%m-%d %H:%M} UTC on ({setting}, {_shown(kept)}). "
+            f"Source {snapshot.name!r}: {views} read up to version {oldest} of {snapshot.version}, "
+            f"and {what} of version {version} "
+            f"{'may be removed from' if now < end else 'may have been removed since'} {end:%Y-%m-%d %H:%M} UTC "
+            f"on ({setting}, {_shown(kept)}). "
             "Refresh before that, or set it longer; else the view is refreshed in full."
         )
     return found

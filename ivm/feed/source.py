@@ -67,8 +67,8 @@ Session = Callable[[], "SparkSession"] | None
 def inspect(source: Source, spark: Session, lane: str) -> Snapshot:
     """Look at a source. Raises SourceError where it isn't a Delta table with a change feed.
 
-    `spark` is asked for catalog identifiers and for tables that delta-rs can't open: of a scheme that it doesn't know, or in a store
-    that only Spark has the credentials for.
+    `spark` is asked for catalog identifiers and for tables that delta-rs can't open: of a scheme that it doesn't know,
+    or in a store that only Spark has the credentials for.
     """
     path = source.location
     if not is_path(path):
@@ -112,15 +112,22 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
     refused = _refused(source, native.refusal(delta), lane)
     version = delta.version()
     return Snapshot(
-        source.name, version, str(metadata.id), columns, path, refused, schema, commits.fingerprint(version), metadata.configuration, commits
+        source.name, version, str(metadata.id), columns, path, refused, schema,
+        commits.fingerprint(version), metadata.configuration, commits,
     )  # fmt: skip
 
 
 def _refused(source: Source, why: str, lane: str) -> str:
-    """Why Spark reads a source, "" where delta-rs does. Raises SourceError where the native lane is set and delta-rs can't be trusted with it."""
+    """Why Spark reads a source, "" where delta-rs does.
+
+    Raises SourceError where the native lane is set and delta-rs can't be trusted with it.
+    """
     if why and lane == "native":
         raise SourceError(
-            f"Source {source.name!r} ({source.location}) can't be read by delta-rs alone, as the lane native asks: {why}.",
+            (
+                f"Source {source.name!r} ({source.location}) can't be read by delta-rs alone, "
+                f"as the lane native asks: {why}."
+            ),
             "Set lane auto: Spark then reads this source, and delta-rs those that it can.",
         )
     return why or ("the Spark lane is set" if lane == "spark" else "")
@@ -141,7 +148,10 @@ def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: st
         schema = session.sql(f"SELECT * FROM {ref} LIMIT 0").schema
     except Exception as error:  # a file system inside Spark raises classes of its own
         raise SourceError(
-            f"Source {source.name!r}: {source.location} can't be read as a Delta table: Spark says {error_text(error)}, and delta-rs can't since {why}",
+            (
+                f"Source {source.name!r}: {source.location} can't be read as a Delta table: "
+                f"Spark says {error_text(error)}, and delta-rs can't since {why}"
+            ),
             "See docs/locations.md for what each of them needs.",
         ) from error
     assert detail is not None
@@ -149,7 +159,8 @@ def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: st
     columns = tuple(Column(f.name, f.dataType.simpleString()) for f in schema.fields)
     _require_key(source, columns)
     return Snapshot(
-        source.name, version, str(detail["id"]), columns, path, refused, schema.json(), commits.fingerprint(version), detail["properties"], commits
+        source.name, version, str(detail["id"]), columns, path, refused, schema.json(),
+        commits.fingerprint(version), detail["properties"], commits,
     )  # fmt: skip
 
 
@@ -207,12 +218,18 @@ def gap(snapshot: Snapshot, version: int, table_id: str, fingerprint: str) -> st
     if replaced or snapshot.version == version:
         return replaced
     if fingerprint and not snapshot.commits.fingerprint(version):
-        return f"the log entry of version {version}, up to which the source was read, is gone: nothing shows that its history is still the same"
+        return (
+            f"the log entry of version {version}, up to which the source was read, is gone: "
+            "nothing shows that its history is still the same"
+        )
     return snapshot.commits.broken(version + 1, snapshot.version)
 
 
 def other_commit(snapshot: Snapshot, version: int, table_id: str, fingerprint: str) -> str:
-    """Why a commit that was read, or planned to be, is not one of this table's; empty if it is, or if its log entry is gone."""
+    """Why a commit that was read, or planned to be, is not one of this table's.
+
+    Empty if it is, or if its log entry is gone.
+    """
     if snapshot.table_id != table_id:
         return "the source was replaced by another table"
     if snapshot.version < version:
@@ -225,5 +242,8 @@ def other_commit(snapshot: Snapshot, version: int, table_id: str, fingerprint: s
         else ""
     )
     if fingerprint and found and found != fingerprint:
-        return f"version {version} of the source is not the commit that was read: the table was restored from a copy, or its log was rewritten"
+        return (
+            f"version {version} of the source is not the commit that was read: "
+            "the table was restored from a copy, or its log was rewritten"
+        )
     return ""

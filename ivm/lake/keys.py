@@ -38,8 +38,8 @@ def wide(keys: pa.Table) -> pa.Table:
 def hashable(column: pa.ChunkedArray) -> list[Any]:
     """A column's values as Python values that are equal only where they are the same value of the same column.
 
-    Times are counts, whatever their year and precision; structs, arrays and maps are tuples; floats that aren't equal to
-    themselves or to no other are texts.
+    Times are counts, whatever their year and precision; structs, arrays and maps are tuples; floats that aren't equal
+    to themselves or to no other are texts.
 
     >>> hashable(pa.chunked_array([pa.array([0.0, -0.0, float("nan"), 1.5])]))
     ['0.0', '-0.0', 'nan', 1.5]
@@ -126,7 +126,8 @@ _PATTERNS = {"prefix": pc.starts_with, "suffix": pc.ends_with, "contains": pc.ma
 
 def _meets(column: pa.ChunkedArray, f: Filter) -> Any:
     if pa.types.is_decimal(column.type):
-        # Room for 38 digits before the point and as many behind it as a constant has: Arrow would not find the common type.
+        # Room for 38 digits before the point and as many behind it as a constant has:
+        # Arrow would not find the common type.
         column = column.cast(_WIDEST)
     if f.op in _PATTERNS:
         return _PATTERNS[f.op](column, f.values[0])

@@ -76,7 +76,10 @@ def head_of(path: str) -> Head:
 
 
 def own_head(path: str, owner: str) -> Head:
-    """A table's head, where the last commit that changed rows is the owner's. Raises StateError where somebody else's is."""
+    """A table's head, where the last commit that changed rows is the owner's.
+
+    Raises StateError where somebody else's is.
+    """
     head = head_of(path)
     for version in range(head.version, -1, -1):
         actions = actions_of(path, version)
@@ -152,7 +155,8 @@ def foreign_change(actions: Iterable[Mapping[str, Any]]) -> str:
     operation = next((a["commitInfo"].get("operation", "") for a in actions if "commitInfo" in a), "") or "a commit"
     if _changes_rows(actions):
         return str(operation)
-    # Only what is done by these leaves the columns as they are; any other change of metadata is taken for one of columns.
+    # Only what is done by these leaves the columns as they are;
+    # any other change of metadata is taken for one of columns.
     harmless = (
         "SET TBLPROPERTIES",
         "UNSET TBLPROPERTIES",

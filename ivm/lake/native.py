@@ -27,8 +27,9 @@ from ivm.plan.nodes import WEIGHT
 from ivm.planner.limits import EMBEDDED
 from ivm.storage.location import Location
 
-#: Opening a table in an object store, delta-rs 1.6.6 lets threads of its runtime wait for each other, of which it has one a core: with two cores it
-#: was seen to wait for ever, with 16 threads never. Read when the runtime starts, at the first call.
+#: Opening a table in an object store, delta-rs 1.6.6 lets threads of its runtime wait for each other, of which it has
+#: one a core: with two cores it was seen to wait for ever, with 16 threads never. Read when the runtime starts, at the
+#: first call.
 os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 2 * (os.cpu_count() or 1))))
 
 #: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
@@ -37,7 +38,10 @@ _CDF_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 def exists(path: str) -> bool:
-    """Whether a table's log holds commits, readable or not; files that a dead writer left before its first commit are none."""
+    """Whether a table's log holds commits, readable or not.
+
+    Files that a dead writer left before its first commit are none.
+    """
     return any(name.endswith(".json") or ".checkpoint." in name for name in (Location.of(path) / "_delta_log").names())
 
 
@@ -91,7 +95,8 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-#: Spark writes timestamps as INT96 by default, which Arrow would read as nanoseconds: the years before 1678 and after 2262 would come out as others.
+#: Spark writes timestamps as INT96 by default, which Arrow would read as nanoseconds:
+#: the years before 1678 and after 2262 would come out as others.
 _PARQUET = pads.ParquetFileFormat(read_options=pads.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 
 
@@ -104,7 +109,10 @@ def parquet(*files: Location) -> pads.Dataset:
 
 
 def stream(folder: Location, schema: pa.Schema | None = None, **stamps: int) -> pa.RecordBatchReader:
-    """The rows of Parquet files, read as they are asked for: plain, or cast to a schema, with columns more that hold one number."""
+    """The rows of Parquet files, read as they are asked for.
+
+    Plain, or cast to a schema, with columns more that hold one number.
+    """
     files = parquet(folder)
     schema = schema or _plain_schema(files.schema)
 
@@ -158,8 +166,9 @@ def read_matching(
     where: str = "true",
     literals: int = EMBEDDED.literal_keys,
 ) -> pa.Table:
-    """Rows that match any of `keys`, and `where`: the table's columns, a table of their wanted values, whether these are two ends. One scan.
+    """Rows that match any of `keys`, and `where`, in one scan.
 
+    Returns the table's columns, a table of their wanted values, and whether these are two ends.
     A NULL among the wanted values matches NULL; between two ends (doubles) lies what isn't less or greater.
     Up to so many wanted values of a column are written as `literals`.
     """
@@ -191,7 +200,8 @@ def _read_matching(
         if len(mine) == 1:
             column = f"t.{native_ident(mine[0])}"
             conditions.append(
-                f"{column} IN (SELECT {native_ident(wanted.column_names[0])} FROM k{i} WHERE {native_ident(wanted.column_names[0])} IS NOT NULL)"
+                f"{column} IN (SELECT {native_ident(wanted.column_names[0])} FROM k{i} "
+                f"WHERE {native_ident(wanted.column_names[0])} IS NOT NULL)"
             )
             if wanted.column(0).null_count:
                 conditions.append(f"{column} IS NULL")
@@ -220,7 +230,10 @@ def _literals(columns: Sequence[str], wanted: pa.Table, most: int) -> str:
 
 
 def change_feed(delta: DeltaTable, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:
-    """The change feed of versions first..last: `columns` and the change type. Stops after `most` rows, which it exceeds then."""
+    """The change feed of versions first..last: `columns` and the change type.
+
+    Stops after `most` rows, which it exceeds then.
+    """
     reader = delta.load_cdf(starting_version=first, ending_version=last, columns=[*columns, *_CDF_COLUMNS])
     batches, seen = [], 0
     schema = pa.schema(reader.schema)
@@ -289,10 +302,11 @@ def _sum_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def vacuum(path: str, hours: int, properties: CommitProperties | None = None) -> None:
-    """Remove the files that the newest version doesn't hold and that are older than `hours`, whether the log still knows of them or not.
+    """Remove files that the newest version doesn't hold and that are older than `hours`, known to the log or not.
 
-    The log forgets removed files after the same time; those, and change data, only a look at the folder finds. It doesn't know
-    deletion vectors for what they are: of tables that have some, only files that the log knows are removed.
+    The log forgets removed files after the same time; those, and change data, only a look at the folder finds. It
+    doesn't know deletion vectors for what they are: of tables that have some, only files that the log knows are
+    removed.
     """
     delta = table(path)
     whole = "deletionVectors" not in (delta.protocol().writer_features or [])
@@ -338,7 +352,10 @@ def overwrite(
     configuration: Mapping[str, str] | None = None,
     note: Mapping[str, str] | None = None,
 ) -> bool:
-    """Replace rows and schema under an application transaction, with a `note` in the commit; False if it was done already."""
+    """Replace rows and schema under an application transaction, with a `note` in the commit.
+
+    False if it was done already.
+    """
     return _write(path, data, app, version, "overwrite", configuration, note)
 
 
@@ -413,8 +430,9 @@ def merge(
 
 
 def _equal(changes: pa.Table, columns: Sequence[str], key: Sequence[str], alias: str) -> str:
-    """A condition: a row `t` is exactly one of the changes, NULLs equal; columns of the key that have none are compared so that a join is hashed.
+    """A condition: a row `t` is exactly one of the changes, NULLs equal.
 
+    Columns of the key that have none are compared so that a join is hashed.
     DataFusion takes -0.0 for 0.0, unless they are elements of an array.
     """
     conditions = []
@@ -465,7 +483,8 @@ def copies_left(
     with tempfile.TemporaryDirectory() as folder:
         write_deltalake(folder, changes.append_column("__ivm_row", pa.array(range(changes.num_rows), pa.int64())))
         counts = query(
-            f"SELECT n.__ivm_row, count(t.__ivm_one) + min(n.{native_ident(WEIGHT)}) AS left_of_it FROM n LEFT JOIN {marked} "
+            f"SELECT n.__ivm_row, count(t.__ivm_one) + min(n.{native_ident(WEIGHT)}) AS left_of_it FROM n "
+            f"LEFT JOIN {marked} "
             f"ON {_equal(changes, columns, key, 'n')} GROUP BY n.__ivm_row",
             {"t": target, "n": DeltaTable(folder)},
         )

@@ -26,8 +26,8 @@ READABLE_TYPES = frozenset(
         "decimal",
     ]
 )
-#: Types that Arrow and our own tables hold. Timestamps that Spark wrote as INT96 (its default) delta-rs reads as nanoseconds,
-#: so that those before 1678 and after 2262 come out as others; in our own tables they are microseconds.
+#: Types that Arrow and our own tables hold. Timestamps that Spark wrote as INT96 (its default) delta-rs reads as
+#: nanoseconds, so that those before 1678 and after 2262 come out as others; in our own tables they are microseconds.
 HELD_TYPES = READABLE_TYPES | {"timestamp"}
 #: Where Spark notes a CHAR or VARCHAR, which Delta stores as a string, and a collation.
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
@@ -69,7 +69,9 @@ def columns_of(schema_json: str) -> tuple[Column, ...]:
 
 
 def padded_columns(schema_json: str) -> tuple[Column, ...]:
-    """Columns with a CHAR somewhere in their declared type, which stands as their type: Spark pads its values on reading.
+    """Columns with a CHAR somewhere in their declared type, which stands as their type.
+
+    Spark pads their values on reading.
 
     >>> field = {"name": "c", "type": "string", "nullable": True, "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}}
     >>> padded_columns(json.dumps({"type": "struct", "fields": [field]}))
@@ -102,9 +104,12 @@ def unreadable(schema_json: str) -> str:
 
 
 def beyond_arrow(schema_json: str) -> tuple[str, ...]:
-    """The columns whose values Arrow and delta-rs can't hold as Spark does (VARIANT): Spark alone reads and writes them.
+    """The columns whose values Arrow and delta-rs can't hold as Spark does (VARIANT).
 
-    >>> beyond_arrow('{"type": "struct", "fields": [{"name": "v", "type": {"type": "array", "elementType": "variant"}}]}')
+    Spark alone reads and writes them.
+
+    >>> variants = '{"type": "array", "elementType": "variant"}'
+    >>> beyond_arrow('{"type": "struct", "fields": [{"name": "v", "type": ' + variants + '}]}')
     ('v',)
     """
     columns = json.loads(schema_json)["fields"]
@@ -130,7 +135,8 @@ def _fields(field: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def stored_schema(schema_json: str, keep_padding: bool) -> str:
     """The schema under which a result of Spark's is stored: nullable at every level, without what its sources declare.
 
-    A CHAR column stays one (`keep_padding`), as in Spark's own CREATE TABLE AS SELECT; a VARCHAR's length is no promise of ours.
+    A CHAR column stays one (`keep_padding`), as in Spark's own CREATE TABLE AS SELECT; a VARCHAR's length is no promise
+    of ours.
     """
     schema = json.loads(schema_json)
     _loosen(schema)

@@ -21,7 +21,10 @@ RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 
 def build_dags(folder: Path) -> list[DAG]:
-    """The DAGs of one pipeline folder; where its files are not right, one that fails with the reason: the other folders' stay as they are."""
+    """The DAGs of one pipeline folder.
+
+    Where its files are not right, one that fails with the reason: the other folders' stay as they are.
+    """
     try:
         config = load_folder(folder)
     except IvmError as error:
@@ -30,7 +33,10 @@ def build_dags(folder: Path) -> list[DAG]:
 
 
 def refused_dag(folder: Path, reason: str) -> DAG:
-    """A DAG that runs once an hour and fails, for as long as the folder's files are not right: nobody takes its views for fresh."""
+    """A DAG that runs once an hour and fails, for as long as the folder's files are not right.
+
+    So nobody takes the folder's views for fresh.
+    """
     with DAG(
         f"ivm_{re.sub(r'[^A-Za-z0-9_.-]', '_', folder.name)}_refused",
         schedule="@hourly",
@@ -61,7 +67,10 @@ def _uri(root: str, view: str) -> str:
 
 
 def refresh_dag(config: PipelineConfig) -> DAG:
-    """A visible task for each step of the protocol, in its order; all are skipped where plan finds that nothing changed."""
+    """A visible task for each step of the protocol, in its order.
+
+    All are skipped where plan finds that nothing changed.
+    """
     folder = str(config.folder)
     with DAG(
         f"ivm_{config.name}",

@@ -79,7 +79,10 @@ def plan_task(folder: str) -> dict[str, Any]:
 
 @_step
 def apply_task(folder: str) -> dict[str, Any]:
-    """Compute the deltas; a view that fails is named in `errors` and doesn't stop the others: `publish` fails for it."""
+    """Compute the deltas.
+
+    A view that fails is named in `errors` and doesn't stop the others: `publish` fails for it.
+    """
     from ivm.refresh.run import view_reports
 
     pipe = _pipeline(folder)
@@ -90,7 +93,8 @@ def apply_task(folder: str) -> dict[str, Any]:
     reports = view_reports(pipe.context, plan, run.outcomes, plan.tasks)
     for report in reports.values():
         print(
-            f"{report.view}: {report.strategy}, {report.rows_in} rows in, {report.rows_out} out, {report.seconds} s. {report.error or report.reason}"
+            f"{report.view}: {report.strategy}, {report.rows_in} rows in, {report.rows_out} out, {report.seconds} s. "
+            f"{report.error or report.reason}"
         )
     return {
         "epoch": plan.epoch,
@@ -101,7 +105,10 @@ def apply_task(folder: str) -> dict[str, Any]:
 
 @_step
 def check_task(folder: str) -> dict[str, Any]:
-    """Run the expectations; a view where one fails is held back, with what reads it, and named in `held`. The others go on."""
+    """Run the expectations; a view where one fails is held back, with what reads it, and named in `held`.
+
+    The others go on.
+    """
     from ivm.quality.docs import build_docs
     from ivm.quality.results import load
 
@@ -196,7 +203,10 @@ def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, 
 
 @_step
 def backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Rebuild the view or the slice, or take in a past day as a new revision, through the same check and publish as a refresh."""
+    """Rebuild the view or the slice, or take in a past day as a new revision.
+
+    It goes through the same check and publish as a refresh.
+    """
     pipe = _pipeline(folder)
     report = pipe.backfill(str(params["view"]), params.get("where"), day=params.get("day"))
     if not report.ok:

@@ -10,7 +10,8 @@ A query is a chain of *units*. A unit is ``post(reduce(core))``; `reduce` and `p
 Scalar expressions are opaque SQL text that Spark evaluates; only the columns they read are known.
 A leaf reads a source, a view, or another unit of the same view, all of them alike. Leaves of a scope other
 than 0 are read inside an outer join, a subquery or a LATERAL item: a branch is a function of them, row by row
-of its product of scope 0, but not linear in them. Where such leaves stand in a text is part of its structure, see `Text`.
+of its product of scope 0, but not linear in them. Where such leaves stand in a text is part of its structure, see
+`Text`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ IN_NEW = "__ivm_in_new"
 IN_OLD = "__ivm_in_old"
 EPOCH = "__ivm_epoch"
 COUNT = "__ivm_count"
-#: The last column of a set recursion's unit: 0 for a row that the base gives, else one more than that of a row it was derived from.
+#: The last column of a set recursion's unit: 0 for a row that the base gives,
+#: else one more than that of a row it was derived from.
 RANK = "__ivm_rank"
 
 
@@ -49,8 +51,8 @@ class Column:
 class Relation:
     """Something a leaf can read. `kind` is source, view or unit; `key` is unique if declared or known.
 
-    `effective` is the column of the day from which a source's rows hold, "*" for a view over such sources, "" where there is none.
-    `padded` are the columns that Spark pads, with what declares it (a CHAR in their type).
+    `effective` is the column of the day from which a source's rows hold, "*" for a view over such sources, "" where
+    there is none. `padded` are the columns that Spark pads, with what declares it (a CHAR in their type).
     """
 
     name: str
@@ -121,7 +123,10 @@ class Expr:
 
     @property
     def sql(self) -> str:
-        """The text of an expression without subqueries. Raises PlanError for others: how their leaves are read isn't known here."""
+        """The text of an expression without subqueries.
+
+        Raises PlanError for others: how their leaves are read isn't known here.
+        """
         _require(not self.text.leaves, f"{self.text} reads {self.text.leaves}")
         return self.text.parts[0]
 
@@ -137,8 +142,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Filter:
-    """A comparison of a bare column with constants that means the same in every engine, e.g. ``c >= DATE '2024-01-01'``.
+    """A comparison of a bare column with constants that means the same in every engine.
 
+    For example ``c >= DATE '2024-01-01'``.
     `op` is one of =, <>, <, <=, >, >=, in, prefix, suffix, contains; `values` are spelled as Spark casts them from
     text. NULLs never meet it.
     """
@@ -184,8 +190,9 @@ class Edge:
 
 @dataclass(frozen=True)
 class Bound:
-    """A comparison of two bare numeric columns that is all a branch reads of `bounding`'s leaf, e.g. ``c.balance > a.average``.
+    """A comparison of two bare numeric columns, all that a branch reads of `bounding`'s leaf.
 
+    For example ``c.balance > a.average``.
     When one row of that leaf changes, only rows of the `bounded` leaf between its old and its new value meet the
     comparison otherwise than before; for all others what is added and what is taken away are equal.
     """
@@ -275,8 +282,10 @@ class Reduce:
     """A function of the core's rows that share `keys` (core columns; none of them means one global partition).
 
     `kind` group: GROUP BY keys with aggregate `calls`; the result has keys and calls.
-    `kind` window: window functions `calls`, each partitioned by at least the keys; the result has all core columns and calls.
-    `kind` top: the rows in `order` from `offset` up to `limit` of them (-1: none given); the result has all core columns.
+    `kind` window: window functions `calls`, each partitioned by at least the keys; the result has all core columns
+    and calls.
+    `kind` top: the rows in `order` from `offset` up to `limit` of them (-1: none given); the result has all core
+    columns.
     """
 
     keys: tuple[Column, ...]
@@ -322,10 +331,11 @@ class Unit:
     post: Post | None
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
-    #: "all" or "distinct" for a fixpoint: the least collection with  unit = core(unit), as a bag or as a set. The core then
-    #: has branches that read the unit itself in plain products; as a bag each once.
+    #: "all" or "distinct" for a fixpoint: the least collection with  unit = core(unit), as a bag or as a set.
+    #: The core then has branches that read the unit itself in plain products; as a bag each once.
     fixpoint: str = ""
-    #: Of a set: the column of which only the least value is kept for each value of the others (see `ivm.rewrite.least`).
+    #: Of a set: the column of which only the least value is kept for each value of the others
+    #: (see `ivm.rewrite.least`).
     least: str = ""
     #: Whether its rows are kept as a table. If not, it is a stream of deltas, with accumulators for its old rows.
     arranged: bool = True

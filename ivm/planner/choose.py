@@ -1,8 +1,8 @@
 """Incremental or full, by the rows each would read.
 
-A full refresh reads every input once. An incremental one reads the delta twice over (from the feed, and in its statements), and the rows
-that the changed ones meet: as many as if all were spread evenly. Where the inputs are small both cost their fixed overhead and incremental is
-kept, because it tells what changed.
+A full refresh reads every input once. An incremental one reads the delta twice over (from the feed, and in its
+statements), and the rows that the changed ones meet: as many as if all were spread evenly. Where the inputs are small
+both cost their fixed overhead and incremental is kept, because it tells what changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from ivm.plan.nodes import Branch, Unit
 from ivm.planner.limits import EMBEDDED, Limits
 
-#: A changed row, in units of a scanned one (measured on TPC-H from empty, where batches of a third to an eighth of all rows arrive).
+#: A changed row, in units of a scanned one (measured on TPC-H from empty,
+#: where batches of a third to an eighth of all rows arrive).
 CHANGED = 2
 #: Rows that a changed row meets in its window partition, and in a recursion's iterations: nobody knows.
 UNKNOWN = 8
@@ -38,7 +39,10 @@ def choose(
     met: int = 0,
     limits: Limits = EMBEDDED,
 ) -> Choice:
-    """Choose for one view: `rows` of its inputs (None if unknown), `deltas`, the changed rows of each, which are read `whole`, and the rows `met`.
+    """Choose for one view.
+
+    `rows` are those of its inputs (None if unknown), `deltas` the changed rows of each; `whole` are the inputs that are
+    read whole, and `met` the rows that the changed ones meet.
 
     >>> choose({"t": 1_000_000}, {"t": 1_000}, strict=False).strategy
     'incremental'
@@ -56,7 +60,10 @@ def choose(
     if strict or any(n is None for n in rows.values()) or full < limits.small_input or incremental < full:
         return Choice("incremental", incremental, full)
     if by_delta < full:
-        why = f"no equality leads from this change to the rows of {', '.join(sorted(whole))} it affects, so a full refresh is cheaper"
+        why = (
+            f"no equality leads from this change to the rows of {', '.join(sorted(whole))} it affects, "
+            "so a full refresh is cheaper"
+        )
         return Choice("full", incremental, full, why)
     return Choice(
         "full", incremental, full, f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper"
@@ -66,8 +73,9 @@ def choose(
 def met_rows(
     unit: Unit, rows: Mapping[str, int | None], deltas: Mapping[str, int], stored: int, from_stored: bool
 ) -> int:
-    """The rows that the changed ones meet, if these are spread evenly: in what a branch joins, and in groups that are computed anew.
+    """The rows that the changed ones meet, if these are spread evenly.
 
+    They meet rows in what a branch joins, and in groups that are computed anew.
     `stored` is how many rows the unit has; `from_stored` says that a LIMIT is answered from these.
     """
     known = {r: n or 0 for r, n in rows.items()}
@@ -117,7 +125,8 @@ def wide_products(unit: Unit, rows: Mapping[str, int | None], limits: Limits = E
                 for part, n in zip(parts, sizes, strict=True)
             )
             found.append(
-                f"the join {named} has no equality of columns and may have {product:,} rows; each change reads the other side whole"
+                f"the join {named} has no equality of columns and may have {product:,} rows; "
+                "each change reads the other side whole"
             )
     return found
 

@@ -1,7 +1,8 @@
-"""Every threshold of a refresh: what is small, what is too much, how much runs at once; one profile for each place to run.
+"""Every threshold of a refresh: what is small, what is too much, how much runs at once.
 
-What bounds a text that people write (a condition, a file) stands where that is read; what weighs one cost against another stands
-in `ivm.planner.choose`.
+There is one profile for each place to run.
+What bounds a text that people write (a condition, a file) stands where that is read; what weighs one cost against
+another stands in `ivm.planner.choose`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ class Limits:
     # -- how a relation is read
     #: Up to this many rows a relation is read whole: cheaper than collecting keys.
     whole_rows: int = 2_000
-    #: Up to this many rows a relation that must be read whole is loaded by the native lane; above, Spark scans it, which counts as cost.
+    #: Up to this many rows a relation that must be read whole is loaded by the native lane; above, Spark scans it,
+    #: which counts as cost.
     native_whole_rows: int = 20_000
     #: Up to this many rows accumulators are handed over as Parquet; above, Spark scans them.
     accumulator_rows: int = 200_000
-    #: Up to this many wanted values are written as literals, by which files and row groups are skipped; longer lists crash DataFusion.
+    #: Up to this many wanted values are written as literals, by which files and row groups are skipped;
+    #: longer lists crash DataFusion.
     literal_keys: int = 100
     #: An ORDER BY ... LIMIT of more rows is evaluated from its whole input.
     stored_first_rows: int = 10_000
@@ -38,7 +41,8 @@ class Limits:
     sampled_rows: int = 10_000
 
     # -- how statements run
-    #: Statements over fewer rows are small: compiling code takes half a second, and saves half of one for 300,000 rows (measured on TPC-H q01).
+    #: Statements over fewer rows are small: compiling code takes half a second,
+    #: and saves half of one for 300,000 rows (measured on TPC-H q01).
     small_statement_rows: int = 200_000
     #: Up to this many input rows a full refresh is run as a small statement, beside others.
     small_build_rows: int = 50_000
@@ -60,5 +64,6 @@ class Limits:
 
 #: Spark in this process, or a small server beside it. Measured on two cores.
 EMBEDDED = Limits()
-#: Spark on other machines: statements wait for executors, not for the cores here, so more of them overlap. Nothing else was measured there yet.
+#: Spark on other machines: statements wait for executors, not for the cores here, so more of them overlap.
+#: Nothing else was measured there yet.
 CLUSTER = replace(EMBEDDED, threads=8)

@@ -9,8 +9,8 @@ r"""How a unit is refreshed, as data: `decide` says it from the unit and what is
     Full          computed anew as a whole
 
 Each has one handler, which acts: `ivm.execute` for those that apply a delta, `ivm.refresh.full` for the last. An
-incremental one knows what it must read (`requests`) and its statements over any `Reads`: Spark runs them over an epoch's
-datasets, `ivm.explain` shows them over names.
+incremental one knows what it must read (`requests`) and its statements over any `Reads`: Spark runs them over an
+epoch's datasets, `ivm.explain` shows them over names.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from ivm.rewrite.top import from_stored, top_candidates
 class Known:
     """What is known when a unit's strategy is decided.
 
-    `facts` are of all that it reads and of itself, `deltas` the changed rows of each relation that did change, `stored` the rows
-    that it has. `strict` forbids a full refresh by cost; `lacking` says that the stored rows of a LIMIT were not enough.
+    `facts` are of all that it reads and of itself, `deltas` the changed rows of each relation that did change, `stored`
+    the rows that it has. `strict` forbids a full refresh by cost; `lacking` says that the stored rows of a LIMIT were
+    not enough.
     """
 
     facts: Mapping[str, Facts]
@@ -66,7 +67,10 @@ class Unchanged:
 
 @dataclass(frozen=True)
 class Incremental:
-    """What all that apply a delta have: the terms of the core's delta with how each leaf is reached, what must be read, and the cost."""
+    """What all that apply a delta have.
+
+    The terms of the core's delta with how each leaf is reached, what must be read, and the cost.
+    """
 
     unit: Unit
     walked: Walked
@@ -102,7 +106,10 @@ class Accumulated(Incremental):
 
 @dataclass(frozen=True)
 class FromStored(Incremental):
-    """The first rows from the stored ones and the delta; where these turn out not to be enough, it is decided again (`Known.lacking`)."""
+    """The first rows from the stored ones and the delta.
+
+    Where these turn out not to be enough, it is decided again (`Known.lacking`).
+    """
 
     name = "from stored rows"
 
@@ -123,8 +130,9 @@ class Regroup(Incremental):
 
 @dataclass(frozen=True)
 class Fixpoint(Incremental):
-    """The core's delta, then iterations over the rows found last; as a set also the derivations that lost rows have left.
+    """The core's delta, then iterations over the rows found last.
 
+    As a set also the derivations that lost rows have left.
     Iterations walk from their own rows, by the `facts` of the relations and which of them `changed`.
     """
 

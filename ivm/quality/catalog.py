@@ -30,8 +30,9 @@ class Arguments:
 
 
 def check_rules(view: str, rules: Any, where: str) -> None:
-    """Raises ConfigError for what is no list of `expect_...: {arguments}`, for unknown expectations and unknown or missing arguments.
+    """Raises ConfigError for what is no list of `expect_...: {arguments}`.
 
+    So it does for unknown expectations and for unknown or missing arguments.
     What values an argument takes only Great Expectations itself can tell, when it judges an epoch. Where it isn't
     installed only the form is checked.
     """

@@ -14,7 +14,8 @@ from ivm.storage.location import Location
 def build_docs(results: Sequence[Result], checks: Location, folder: Location, pipeline: str) -> Location:
     """Write the pages of `results`, whose documents lie in `checks`, to `folder`; returns the index page.
 
-    Pages that are there already are kept: a result doesn't change. Raises ConfigError where the folder can't be written to.
+    Pages that are there already are kept: a result doesn't change. Raises ConfigError where the folder can't be written
+    to.
     """
     with writing(folder):
         for document in dict.fromkeys(r.document for r in results if r.document):
@@ -51,7 +52,9 @@ def _index(results: Sequence[Result], pipeline: str) -> str:
 
     rows = "".join(f"<tr class='{'ok' if r.success else 'bad'}'>{cells(r)}</tr>" for r in reversed(results))
     return (
-        f"<!doctype html><meta charset='utf-8'><title>Checks of {html.escape(pipeline)}</title><style>body{{font:14px sans-serif;margin:2em}}"
+        f"<!doctype html><meta charset='utf-8'><title>Checks of {html.escape(pipeline)}</title>"
+        "<style>body{font:14px sans-serif;margin:2em}"
         "td,th{padding:4px 10px;border-bottom:1px solid #ddd;text-align:left}.bad{background:#fdd}</style>"
-        f"<h1>Checks of {html.escape(pipeline)}</h1><table><tr><th>epoch<th>view<th>on<th>expectation<th>arguments<th>result<th>message</tr>{rows}</table>"
+        f"<h1>Checks of {html.escape(pipeline)}</h1>"
+        f"<table><tr><th>epoch<th>view<th>on<th>expectation<th>arguments<th>result<th>message</tr>{rows}</table>"
     )

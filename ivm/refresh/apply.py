@@ -2,10 +2,11 @@
 
 Here units are only scheduled, in waves: a wave's units depend only on earlier waves. Each gets its strategy
 (`ivm.planner.strategy`). Those that stay incremental run together over shared slices (`ivm.refresh.incremental`), then
-those in full (`ivm.refresh.full`). Deltas go to traces under the epoch's number, full results to staging; publishing is another step.
+those in full (`ivm.refresh.full`). Deltas go to traces under the epoch's number, full results to staging; publishing is
+another step.
 
-Every attempt writes full results under a name of its own, so that what a dead one's jobs still write is nobody's. A unit
-that fails incrementally is built anew in the same epoch, unless its own SQL is known to be the reason.
+Every attempt writes full results under a name of its own, so that what a dead one's jobs still write is nobody's. A
+unit that fails incrementally is built anew in the same epoch, unless its own SQL is known to be the reason.
 """
 
 from __future__ import annotations
@@ -176,7 +177,10 @@ class Apply:
         return builds + (self._run_jobs(f"{tag}_whole", again) if again else [])
 
     def _instead(self, view: str, unit: str, error: Exception) -> list[_Build]:
-        """The full refresh that comes in place of an incremental one that failed; none where it would fail for the same reason again."""
+        """The full refresh that comes in place of an incremental one that failed.
+
+        None where it would fail for the same reason again.
+        """
         strategy = instead(error, self.inputs.manifest.failing.get(view))
         if strategy is None or strategy.code == RECOVERED:
             _log.warning("view %s: the incremental refresh of %s failed: %s", view, unit, told(error))
@@ -205,7 +209,10 @@ class Apply:
             self._record([outcome.unit])  # it may have taken hours
 
     def _record(self, units: Sequence[str], attempt: str = "") -> None:
-        """Write outcomes to the log in one commit, but those that are there already: once for these units, or once an attempt."""
+        """Write outcomes to the log in one commit, but those that are there already.
+
+        Each is there once for these units, or once an attempt.
+        """
         new = [self.outcomes[u] for u in units if u not in self._recorded]
         self.outcomes |= self.context.log.record_outcomes(self.plan.epoch, new, attempt)
         self._recorded |= {o.unit for o in new}

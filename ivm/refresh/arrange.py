@@ -2,9 +2,9 @@
 
     SELECT /*+ ARRANGE(lineitem, l_partkey) */ ...
 
-A slice that such keys ask for is searched instead of scanned. An arrangement is a trace: (keys, needed columns, time, weight),
-its times a source's versions or a view's epochs. It follows its relation by deltas, is made anew where these don't
-reach back, and is removed when no view asks for it any more. It is only a copy: one that can't be read, or that
+A slice that such keys ask for is searched instead of scanned. An arrangement is a trace: (keys, needed columns, time,
+weight), its times a source's versions or a view's epochs. It follows its relation by deltas, is made anew where these
+don't reach back, and is removed when no view asks for it any more. It is only a copy: one that can't be read, or that
 somebody else changed, is dropped and made anew.
 """
 
@@ -62,7 +62,10 @@ def arrangements(context: Context) -> list[Arranged]:
 
 
 def statuses(context: Context) -> list[dict[str, Any]]:
-    """The arrangements that are there: who asks for them, their rows and the times between which they can be read. Nothing is compiled for it."""
+    """The arrangements that are there: who asks for them, their rows and the times between which they can be read.
+
+    Nothing is compiled for it.
+    """
     readers: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for view in context.views.values():
         for asked in _hints(view):
@@ -123,7 +126,8 @@ class Followed:
     schema: pa.Schema
     #: For Spark's SQL.
     table: str
-    #: The weighted rows (these columns) that changed after a time with its mark; None where nobody can tell any more, or it is too much.
+    #: The weighted rows (these columns) that changed after a time with its mark; None where nobody can tell any more,
+    #: or it is too much.
     delta: Callable[[int, str, Sequence[str]], pa.Table | None]
 
 
@@ -234,7 +238,10 @@ def drop_damaged(context: Context, asked: Arranged, error: Exception) -> None:
 
 
 def _carried_on(path: str, followed: Followed, needed: Sequence[str]) -> ArrangedTrace | None:
-    """The trace that is there, with what its relation changed since; None where that can't be told. Raises where it is damaged."""
+    """The trace that is there, with what its relation changed since; None where that can't be told.
+
+    Raises where it is damaged.
+    """
     trace = ArrangedTrace(path)
     now = trace.description
     held = (*now.keys, *now.values)

@@ -2,10 +2,10 @@
 
     view as of (day, revision)  =  reduce over the core's rows with times <= (day, revision)
 
-Times (day, revision) are a product: a correction of a past day arrives at a later revision, and neither precedes the other.
-A view with a companion (see `ivm.rewrite.timed`) has its core, or the sums of it, kept over these times, from the epoch that built
-the companion on. Any other view is computed by its SQL over the source rows effective up to the day, at the versions
-the revision had read; so are earlier revisions, as long as Delta still has those versions.
+Times (day, revision) are a product: a correction of a past day arrives at a later revision, and neither precedes the
+other. A view with a companion (see `ivm.rewrite.timed`) has its core, or the sums of it, kept over these times, from
+the epoch that built the companion on. Any other view is computed by its SQL over the source rows effective up to the
+day, at the versions the revision had read; so are earlier revisions, as long as Delta still has those versions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def as_of_sql(context: Context, view: str, day: str | datetime.date | None, revi
 
 
 def revisions(context: Context, view: str) -> list[Revision]:
-    """The revisions that a view's companion keeps apart, oldest first; the first stands for all that came before. Raises ConfigError without one."""
+    """The revisions that a view's companion keeps apart, oldest first; the first stands for all that came before.
+
+    Raises ConfigError without one.
+    """
     unit, state = companion_or_raise(context, view)
     path = (
         context.layout.accumulator_trace(unit.name, state.generation)
@@ -68,12 +71,18 @@ def revisions(context: Context, view: str) -> list[Revision]:
     if not native.exists(path):
         return []
     counted = within(state.batches, EPOCH)
-    sql = f"SELECT {EPOCH} AS revision, min({DAY}) AS first_day, max({DAY}) AS last_day, count(*) AS changes FROM t WHERE {counted} GROUP BY 1 ORDER BY 1"
+    sql = (
+        f"SELECT {EPOCH} AS revision, min({DAY}) AS first_day, max({DAY}) AS last_day, count(*) AS changes FROM t "
+        f"WHERE {counted} GROUP BY 1 ORDER BY 1"
+    )
     return [Revision(**row) for row in native.query(sql, {"t": native.table(path)}).to_pylist()]
 
 
 def differing(context: Context, view: str, day: datetime.date) -> int:
-    """How many sums (or rows) of a day the companion has other than its sources at the versions read: 0 if it is right."""
+    """How many sums (or rows) of a day the companion has other than its sources; 0 if it is right.
+
+    The sources are read at the versions that the companion has read.
+    """
     unit, _ = companion_or_raise(context, view)
     manifest = context.log.manifest()
     state = manifest.units[unit.name]
@@ -94,13 +103,19 @@ def companion_or_raise(context: Context, view: str) -> tuple[Unit, UnitState]:
     if unit is None or state is None:
         raise ConfigError(
             f"View {context.views[view].name!r} is not kept by day.",
-            "That needs a refresh, and one grouping or none over sources with an effective date, without outer joins and subqueries.",
+            (
+                "That needs a refresh, and one grouping or none over sources with an effective date, "
+                "without outer joins and subqueries."
+            ),
         )
     return unit, state
 
 
 def check_day(context: Context, view: str, day: str | datetime.date, where: str | None) -> datetime.date:
-    """The day of a backfill. Raises ConfigError where it is none, comes with a slice, or the view is not kept by day."""
+    """The day of a backfill.
+
+    Raises ConfigError where it is none, comes with a slice, or the view is not kept by day.
+    """
     if where is not None:
         raise ConfigError("A backfill is of a slice or of a day, not of both.", "Leave out where or day.")
     companion_or_raise(context, view)

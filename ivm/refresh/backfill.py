@@ -38,8 +38,10 @@ from ivm.trace.store import append_batch
 
 @step
 def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Report:
-    """Raises ConfigError for a condition that isn't one over the view's columns (group keys), StateError before the first refresh,
-    with an open epoch, and where the view's state was damaged, which a slice can't mend.
+    """Raises ConfigError for a condition that isn't one over the view's columns (group keys).
+
+    Raises StateError before the first refresh, with an open epoch, and where the view's state was damaged, which a
+    slice can't mend.
     """
     started = time.perf_counter()
     committed_or_raise(context, view)
@@ -139,7 +141,8 @@ def check_condition(context: Context, view: str, where: str) -> str:
     message = f"{shown(where)} is not a condition over the {what} of view {view!r}"
     listed = f"There are: {', '.join(c.name for c in columns)}."
     try:
-        # Spark must take the user's own text as well, so that no spelling is read into it that Spark doesn't have; it is only analysed.
+        # Spark must take the user's own text as well, so that no spelling is read into it that Spark doesn't have;
+        # it is only analysed.
         context.spark().sql(f"SELECT ({where}\n) AS c FROM {nulls}")
         found = context.spark().sql(f"SELECT ({condition}) AS c FROM {nulls}").schema["c"].dataType.simpleString()
         complaint = SparkAnalyzer(context.spark()).scalar([condition], nulls)
@@ -172,7 +175,10 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
 
     def sliced(rows: str, sign: str) -> str:
         outs = ", ".join([*(f"r.{ident(k)}" for k in keys), *(f"{sign}r.{ident(s)} AS {ident(s)}" for s in sums)])
-        return f"SELECT {outs} FROM ({rows}) AS r LEFT SEMI JOIN (SELECT * FROM (SELECT {renamed} FROM ({rows})) WHERE {where}) AS w ON {on}"
+        return (
+            f"SELECT {outs} FROM ({rows}) AS r LEFT SEMI JOIN (SELECT * FROM (SELECT {renamed} FROM ({rows})) "
+            f"WHERE {where}) AS w ON {on}"
+        )
 
     on = " AND ".join(f"r.{ident(k)} <=> w.{ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
     fresh = accumulate(unit, core_sql(unit.core, as_read(context, manifest, state)), weighted=False)

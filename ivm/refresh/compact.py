@@ -55,7 +55,8 @@ class Compaction:
 def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     """Compact all traces, published tables and the epoch log of a pipeline that has no open epoch.
 
-    The frontiers that move are committed before anything is dropped: a stop in between leaves more than is needed, never less.
+    The frontiers that move are committed before anything is dropped: a stop in between leaves more than is needed,
+    never less.
     """
     manifest = context.log.manifest()
     if manifest.epoch == 0 or context.log.open_epoch() is not None:
@@ -108,8 +109,9 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
 
 
 def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
-    """Move events and results of checks, but of the last `keep` epochs and those that are `needed`, to tables of their own.
+    """Move events and results of checks to tables of their own.
 
+    Those of the last `keep` epochs stay, and those that are `needed`.
     A stop between two of its writes leaves some in both places: reading the tables, take each once.
     """
     layout, owner, first = context.layout, context.log.identity, context.log.next_epoch() - keep
@@ -146,7 +148,10 @@ def _unit(
 
 
 def _failing(context: Context, manifest: Manifest, left_out: Mapping[str, str]) -> dict[str, Failure]:
-    """What views fail with, those included whose state was left out and can't be read: the next refresh builds these anew. The first error is kept."""
+    """What views fail with, those included whose state was left out and can't be read.
+
+    The next refresh builds these anew. The first error is kept.
+    """
     failing = dict(manifest.failing)
     for unit, error in left_out.items():
         if _can_be_read(context, unit, manifest.units[unit]):  # a full disk, say: it is compacted another time
@@ -222,9 +227,11 @@ def _commit(context: Context, manifest: Manifest, changed: dict[str, UnitState],
 
 
 def _frontier(context: Context, manifest: Manifest, unit: str, keep_epochs: int) -> int:
-    """The newest epoch that all readers downstream have passed, at least `keep_epochs` back, and none that the unit itself has not reached.
+    """The newest epoch that all readers downstream have passed.
 
-    A view that isn't declared any more holds nothing back: should it return, it is built anew, since it stands before `since`.
+    It is at least `keep_epochs` back, and none that the unit itself has not reached.
+    A view that isn't declared any more holds nothing back: should it return, it is built anew, since it stands before
+    `since`.
     """
     declared = {n for c in context.compiled.values() for n in c.unit_names} | set(context.views)
     readers = [
@@ -236,7 +243,10 @@ def _frontier(context: Context, manifest: Manifest, unit: str, keep_epochs: int)
 
 
 def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence[int]) -> Compaction:
-    """Sum all batches that count into one, at the last epoch; groups that vanished go, and so do batches of failed attempts."""
+    """Sum all batches that count into one, at the last epoch.
+
+    Groups that vanished go, and so do batches of failed attempts.
+    """
     assert unit.reduce is not None
     path = context.layout.accumulator_trace(unit.name, state.generation)
     delta = native.table(path)
@@ -248,7 +258,10 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
         listed = ", ".join(native_ident(k) for k in keys)
         sums = ", ".join(f"sum({native_ident(n)}) AS {native_ident(n)}" for n in names)
         grouped = f" GROUP BY {listed} HAVING sum({native_ident(COUNT)}) <> 0" if keys else ""
-        counted = f"SELECT {listed + ', ' if keys else ''}{sums}, max({epoch}) AS {epoch} FROM t WHERE {within(state.batches, epoch)}{grouped}"
+        counted = (
+            f"SELECT {listed + ', ' if keys else ''}{sums}, max({epoch}) AS {epoch} FROM t "
+            f"WHERE {within(state.batches, epoch)}{grouped}"
+        )
         columns = ", ".join(native_ident(c) for c in [*keys, *names, EPOCH])
         waiting = f"SELECT {columns} FROM t WHERE {_among(held, epoch)}"
         rows = native.query(
@@ -295,7 +308,8 @@ def _files(path: str, owner: str, hours: int, before: tuple[int, int] | None = N
     """Rewrite small files together and remove files older than the retention."""
     delta = native.table(path)
     before = before or _shape(delta)
-    # A rewrite by delta-rs would lose what Spark stored of VARIANTs beside their bytes; such tables are replaced whole anyway.
+    # A rewrite by delta-rs would lose what Spark stored of VARIANTs beside their bytes;
+    # such tables are replaced whole anyway.
     if before[1] > 1 and not beyond_arrow(delta.schema().to_json()):
         delta.optimize.compact(commit_properties=tagged(owner))
     _vacuum(path, owner, hours)

@@ -59,7 +59,10 @@ class Context:
         return {n: inspect(s, self.spark, self.lane) for n, s in wanted.items()}
 
     def survey(self) -> tuple[dict[str, Snapshot], dict[str, IvmError]]:
-        """The sources as they are now, and why others can't be looked at: one that is gone stops only the views that read it."""
+        """The sources as they are now, and why others can't be looked at.
+
+        One that is gone stops only the views that read it.
+        """
         found: dict[str, Snapshot] = {}
         missing: dict[str, IvmError] = {}
         for name in self.sources:
@@ -97,7 +100,8 @@ class Context:
     ) -> dict[str, Compiled]:
         """All views compiled, in dependency order; views can be read by later ones.
 
-        With `missing` sources (see `survey`), a view that can't be compiled is left out and named in `broken`; without, its error is raised.
+        With `missing` sources (see `survey`), a view that can't be compiled is left out and named in `broken`; without,
+        its error is raised.
         """
         self.broken = {}
         self.compiled = self._compile(in_order(self.views), snapshots, missing)
@@ -160,14 +164,18 @@ class Context:
         return next(c.name for c in snapshot.columns if c.name.lower() == key.lower())
 
     def app(self, unit: str, what: str) -> str:
-        """The application id under which a unit's commits to one table are made exactly once, by this root's log and no other."""
+        """The application id under which a unit's commits to one table are made exactly once.
+
+        They are made by this root's log and no other.
+        """
         return f"ivm/{self.name}/{self.log.identity}/{unit}/{what}"
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the pipeline's lock while a step runs; the log takes nothing more where it is lost meanwhile.
 
-        Raises ConcurrentRefreshError where another process holds it, ConfigError or StorageError where the root can't be written to.
+        Raises ConcurrentRefreshError where another process holds it, ConfigError or StorageError where the root can't
+        be written to.
         """
         with exclusive(self.layout.lock, f"pipeline {self.name!r}") as fence:
             self.log.fence = fence

@@ -76,7 +76,10 @@ def _readable(function: F) -> F:
 
 
 def _listed(manifest: Manifest) -> Manifest:
-    """The manifest, each unit of it with its batches: an older ivm listed none, and left none in a trace that didn't count."""
+    """The manifest, each unit of it with its batches.
+
+    An older ivm listed none, and left none in a trace that didn't count.
+    """
     return replace(
         manifest,
         units={n: s if s.batches else replace(s, batches=((0, manifest.epoch),)) for n, s in manifest.units.items()},
@@ -84,7 +87,10 @@ def _listed(manifest: Manifest) -> Manifest:
 
 
 class EpochLog:
-    """Read and append events. Raises StateError where the root belongs to another pipeline, or the log can't be read."""
+    """Read and append events.
+
+    Raises StateError where the root belongs to another pipeline, or the log can't be read.
+    """
 
     def __init__(self, path: str, pipeline: str) -> None:
         self.path = path
@@ -144,7 +150,8 @@ class EpochLog:
                 return []
             try:
                 return self._read()
-            except Exception as error:  # noqa: BLE001 - files that another process removes behind a checkpoint, at this moment
+            # files that another process removes behind a checkpoint, at this moment
+            except Exception as error:  # noqa: BLE001
                 _log.debug("the epoch log is read again: %s", error)
                 self.forget_all()
                 return self._read()
@@ -168,7 +175,10 @@ class EpochLog:
         return self._events
 
     def _newest(self) -> DeltaTable:
-        """The table as it is now; opened anew where commits after the one we know were cleaned up behind a checkpoint."""
+        """The table as it is now.
+
+        It is opened anew where commits after the one we know were cleaned up behind a checkpoint.
+        """
         if self._delta is not None:
             try:
                 self._delta.update_incremental()
@@ -266,10 +276,11 @@ class EpochLog:
     # -- upkeep -----------------------------------------------------------------------------------
 
     def forget(self, keep: int, needed: Sequence[int], archive: str) -> int:
-        """Move the events of all but the last `keep` epochs to the archive, but those of epochs that are `needed`; returns how many.
+        """Move the events of all but the last `keep` epochs to the archive; returns how many.
 
-        The archive is an ordinary Delta table of the same columns. A stop between the two writes leaves events in both: reading the archive,
-        take each event once.
+        Events of epochs that are `needed` stay.
+        The archive is an ordinary Delta table of the same columns. A stop between the two writes leaves events in both:
+        reading the archive, take each event once.
         """
         events = self.events()
         first = self.next_epoch() - keep

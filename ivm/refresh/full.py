@@ -121,7 +121,8 @@ class FullBuild:
             compiled.definition, public, generation, before.output_generation if follows and before else generation,
             before.since if follows and before else self.plan.epoch, self.plan.epoch, None, rows, schema, key, cursors,
             unit is None or unit.arranged,
-            with_epoch(before.batches, self.plan.epoch, self.manifest.epoch) if follows and before else ((self.plan.epoch, self.plan.epoch),),
+            with_epoch(before.batches, self.plan.epoch, self.manifest.epoch)
+            if follows and before else ((self.plan.epoch, self.plan.epoch),),
             settings=settings(self.context.spark()),
         )  # fmt: skip
         rows_out = rows
@@ -134,8 +135,10 @@ class FullBuild:
             )
             rows_out = batch.num_rows
         return Outcome(
-            unit_name, view, FULL, code, reason, "replace" if batch is None else "merge" if batch.num_rows else "none", state,
-            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started, staging=staging.url if batch is None else "",
+            unit_name, view, FULL, code, reason,
+            "replace" if batch is None else "merge" if batch.num_rows else "none", state,
+            rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started,
+            staging=staging.url if batch is None else "",
         )  # fmt: skip
 
     def _staging(self, what: str) -> Location:
@@ -217,7 +220,8 @@ class FullBuild:
 def write_counted(frame: DataFrame, folder: Location) -> int:
     """Write rows as Parquet to a folder that isn't there yet; returns how many.
 
-    Raises StateError where not as many rows lie there as were written: executors that have another disk, or somebody else's job.
+    Raises StateError where not as many rows lie there as were written: executors that have another disk, or somebody
+    else's job.
     """
     from pyspark.sql import Observation
     from pyspark.sql.functions import count, lit

@@ -1,5 +1,6 @@
-"""A step that stops for a reason outside of any view (a full disk, a store that doesn't answer) says so in one sentence.
+"""A step that stops for a reason outside of any view says so in one sentence.
 
+Such reasons are a full disk, or a store that doesn't answer.
 Invariant: what leaves a guarded step is an IvmError, a defect of ours, or the end of the process.
 """
 

@@ -1,6 +1,7 @@
 """Batches that a failed expectation holds back: published after all (release), or dropped (discard).
 
-Without either, the next refresh plans the view anew: it drops them, and applies what changed since the last published epoch.
+Without either, the next refresh plans the view anew: it drops them, and applies what changed since the last published
+epoch.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ def release(context: Context, view: str) -> Report:
 
 
 def _unpublished(outcomes: Collection[Outcome], views: Collection[str], *manifests: Manifest) -> str:
-    """A unit of which these views have read a batch that is neither in one of the manifests nor their own; "" if there is none."""
+    """A unit of which these views read a batch that is neither in a manifest nor their own.
+
+    Empty if there is none.
+    """
     own = {o.unit for o in outcomes if o.view in views}
     for outcome in outcomes:
         for relation, cursor in (
@@ -74,7 +78,10 @@ def _unpublished(outcomes: Collection[Outcome], views: Collection[str], *manifes
 
 
 def _since_then(outcome: Outcome, then: Manifest, manifest: Manifest) -> UnitState | None:
-    """The state that an outcome leads to: it has read others as they were `then`; what compaction did to its own traces since is kept."""
+    """The state that an outcome leads to: it has read others as they were `then`.
+
+    What compaction did to its own traces since is kept.
+    """
     if outcome.state is None:
         return None
     state, now = with_upstream_versions(outcome.state, then.units), manifest.units.get(outcome.unit)
@@ -85,7 +92,10 @@ def _since_then(outcome: Outcome, then: Manifest, manifest: Manifest) -> UnitSta
 
 @step
 def discard(context: Context, view: str) -> Report:
-    """Drop what is held back of a view and of those that wait for it; they stay as published, until the next refresh plans them anew."""
+    """Drop what is held back of a view and of those that wait for it.
+
+    They stay as published, until the next refresh plans them anew.
+    """
     manifest, held = _held_or_raise(context, view)
     outcomes = context.log.outcomes(held.epoch).values()
     reads = {

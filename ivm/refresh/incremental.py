@@ -1,7 +1,7 @@
 """Units that are refreshed incrementally together: what they read is read once, then each runs in a thread.
 
-Handlers make batches; here they are stored under the epoch's number, where nobody reads them yet: what accumulators gain first,
-then the output delta.
+Handlers make batches; here they are stored under the epoch's number, where nobody reads them yet: what accumulators
+gain first, then the output delta.
 """
 
 from __future__ import annotations
@@ -95,8 +95,10 @@ def _run(inputs: Inputs, job: Job, datasets: Datasets) -> Outcome:
     task = plan.tasks[job.view]
     return Outcome(
         unit.name, job.view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", after,
-        rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()), rows_read=datasets.rows_read((*unit.reads, unit.name)),
-        rows_out=batch.num_rows, seconds=time.perf_counter() - started, cost_incremental=choice.cost_incremental, cost_full=choice.cost_full,
+        rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()),
+        rows_read=datasets.rows_read((*unit.reads, unit.name)),
+        rows_out=batch.num_rows, seconds=time.perf_counter() - started,
+        cost_incremental=choice.cost_incremental, cost_full=choice.cost_full,
     )  # fmt: skip
 
 

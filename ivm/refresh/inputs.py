@@ -31,7 +31,10 @@ from ivm.trace.store import read_batches
 
 
 class Inputs:
-    """Sources at the epoch's versions; units as the last epoch left them, and, once they ran (`outcomes`), as this one makes them."""
+    """Sources at the epoch's versions, and units as the last epoch left them.
+
+    Once units ran (`outcomes`), they are as this epoch makes them.
+    """
 
     def __init__(self, context: Context, plan: EpochPlan, outcomes: Mapping[str, Outcome]) -> None:
         self.context = context
@@ -93,10 +96,14 @@ class Inputs:
             columns = columns_sql([c.name for c in snapshot.columns])
             return f"(SELECT {columns} FROM {frozen_table(snapshot, self.plan.sources[relation].version)})"
         outcome, before = self.outcomes.get(relation), self.manifest.units.get(relation)
-        return f"({after_epoch(self.context, outcome, relation, before, unit_columns(self.context, relation), self.plan.epoch)})"
+        its_columns = unit_columns(self.context, relation)
+        return f"({after_epoch(self.context, outcome, relation, before, its_columns, self.plan.epoch)})"
 
     def delta(self, relation: str, cursor: Cursor) -> pa.Table | None:
-        """The consolidated delta since the cursor up to this epoch; None where it is empty. Raises GapError where it can't be told."""
+        """The consolidated delta since the cursor up to this epoch; None where it is empty.
+
+        Raises GapError where it can't be told.
+        """
         key = f"{relation}@{cursor.version}@{cursor.epoch}"
         if key in self._gaps:
             raise self._gaps[key]

@@ -1,4 +1,7 @@
-"""What comes in place of an incremental refresh that failed: a full one, unless that is known to fail for the same reason."""
+"""What comes in place of an incremental refresh that failed.
+
+A full one, unless that is known to fail for the same reason.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ _GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "DELTA_VERSION_NOT_FOUND")
 
 
 def instead(error: Exception, known: Failure | None) -> Full | None:
-    """The full refresh in place of an incremental one; None where the view's own SQL failed in full for this reason before (`known`)."""
+    """The full refresh in place of an incremental one.
+
+    None where the view's own SQL failed in full for this reason before (`known`).
+    """
     if isinstance(error, TooLargeError):
         return Full("large_delta", str(error))
     if isinstance(error, GapError):

@@ -1,6 +1,7 @@
 """Whether the tables of the last committed epoch are still what it left: published tables, traces, accumulators.
 
-    sound(table)   its commit at the manifest's version is the one that was made there, and what came after it is maintenance
+    sound(table)   its commit at the manifest's version is the one that was made there, and what came after it is
+                   maintenance
     sound(trace)   likewise, or ours: rows of attempts that don't count are in no list
 
 Maintenance of a published table by others (OPTIMIZE, VACUUM, properties) is adopted: its newest version holds the same
@@ -79,7 +80,10 @@ def adopt(manifest: Manifest, adopted: dict[str, Head]) -> Manifest:
 
 
 def readable(context: Context, view: str) -> int | None:
-    """The version of a published table to read: that of the last epoch, or the newest where others only moved its rows between files since."""
+    """The version of a published table to read.
+
+    It is that of the last epoch, or the newest where others only moved its rows between files since.
+    """
     state = context.log.manifest().units[view]
     head = state.heads.get(TABLE)
     if head is None:

@@ -26,7 +26,10 @@ def lag_warnings(snapshots: Mapping[str, Snapshot], manifest: Manifest, now: dat
 
 
 def source_warnings(context: Context, manifest: Manifest) -> list[str]:
-    """What there is to warn of in the sources that can be looked at without Spark; an unreadable one is a warning itself."""
+    """What there is to warn of in the sources that can be looked at without Spark.
+
+    An unreadable one is a warning itself.
+    """
     found = []
     for name, source in context.sources.items():
         if not is_path(source.location) or served(source.location) is None:

@@ -26,8 +26,9 @@ ANEW = ("recovered", "damaged")
 def plan_epoch(
     context: Context, views: Iterable[str] | None, rebuild: frozenset[str] = frozenset(), note: str = ""
 ) -> EpochPlan | None:
-    """The plan of the next epoch, or None where nothing changed. Not written yet; `context.broken` names the views that can't be planned.
+    """The plan of the next epoch, or None where nothing changed.
 
+    Not written yet; `context.broken` names the views that can't be planned.
     Views that are named are planned together with the views they read, so that all see one snapshot.
     """
     snapshots, missing = context.survey()
@@ -129,6 +130,9 @@ def _task(
 
 
 def of_its_own(failure: Failure) -> bool:
-    """Whether a failure is the view's own SQL's: the full refresh failed for the same reason as the incremental one, which lies in the statement."""
+    """Whether a failure is the view's own SQL's.
+
+    The full refresh failed for the same reason as the incremental one, which lies in the statement.
+    """
     condition = own_condition(failure.full)
     return bool(condition) and condition == own_condition(failure.incremental)

@@ -2,8 +2,8 @@
 
     STEPS = plan -> apply -> check -> publish -> compact
 
-Invariant: whatever step a process dies in, going through the steps again from `plan` brings the same tables. Nothing heavy is
-imported before a step runs: the DAG processor reads the order from here.
+Invariant: whatever step a process dies in, going through the steps again from `plan` brings the same tables. Nothing
+heavy is imported before a step runs: the DAG processor reads the order from here.
 """
 
 from __future__ import annotations

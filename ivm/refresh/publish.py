@@ -156,7 +156,8 @@ def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
 def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str) -> None:
     """Overwrite the table with the staged rows; a small result by the native lane, a large one by Spark.
 
-    On an object store delta-rs commits the large ones as well: Spark's own commits there are not safe beside those of others.
+    On an object store delta-rs commits the large ones as well: Spark's own commits there are not safe beside those of
+    others.
     """
     state = outcome.state
     assert state is not None
@@ -182,7 +183,10 @@ def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str
 
 
 def _note(state: UnitState) -> dict[str, str]:
-    """The unit's state in the table's own log, from which it can be known again where the epoch log is lost (see `ivm.refresh.repair`)."""
+    """The unit's state in the table's own log.
+
+    From there it can be known again where the epoch log is lost (see `ivm.refresh.repair`).
+    """
     return {NOTE: to_json(state)}
 
 

@@ -68,7 +68,10 @@ class UnitState:
 
 @dataclass(frozen=True)
 class Held:
-    """A view whose batches of an epoch wait, unpublished. `because` is the view upstream that is held, "" for its own failure."""
+    """A view whose batches of an epoch wait, unpublished.
+
+    `because` is the view upstream that is held, "" for its own failure.
+    """
 
     epoch: int
     reason: str
@@ -102,7 +105,10 @@ class Manifest:
 
 @dataclass(frozen=True)
 class ViewTask:
-    """What the plan decided for a view: incremental, full, unchanged, or failed (with the reason); apply may still find an empty delta."""
+    """What the plan decided for a view: incremental, full, unchanged, or failed (with the reason).
+
+    Apply may still find an empty delta.
+    """
 
     strategy: str
     code: str
@@ -114,7 +120,8 @@ class ViewTask:
 class EpochPlan:
     """A frozen epoch: the versions to read up to and a task for each view, in dependency order.
 
-    `adopted` are published tables that others maintained (rows moved between files) since the last epoch: their heads now.
+    `adopted` are published tables that others maintained (rows moved between files) since the last epoch: their heads
+    now.
     """
 
     epoch: int
@@ -132,7 +139,8 @@ class EpochPlan:
 class Outcome:
     """What apply did for a unit. `publish` is none, merge (the trace's batch) or replace (the rows in `staging`).
 
-    `error` says why there is no result; `first_error` what an incremental try failed with before the full refresh that came instead.
+    `error` says why there is no result; `first_error` what an incremental try failed with before the full refresh that
+    came instead.
     """
 
     unit: str
@@ -162,7 +170,10 @@ def to_json(record: Any) -> str:
 
 
 def from_json(kind: type[T], text: str) -> T:
-    """The record of a kind from its JSON text. Raises StateError for one of a newer ivm, and for one that is damaged."""
+    """The record of a kind from its JSON text.
+
+    Raises StateError for one of a newer ivm, and for one that is damaged.
+    """
     try:
         value = json.loads(text)
         if value.get("format", 1) > FORMAT:

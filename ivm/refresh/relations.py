@@ -57,7 +57,10 @@ def signed(rows: str, columns: Sequence[str], weight: int) -> str:
 
 
 def batches(context: Context, unit: str, state: UnitState, columns: Sequence[str], where: str, sign: str = "") -> str:
-    """Weighted rows (or, with the sign "-", what takes them back) of a unit's output trace, of the batches that meet a condition."""
+    """Weighted rows of a unit's output trace, of the batches that meet a condition.
+
+    With the sign "-" they are what takes those rows back.
+    """
     trace = table_ref(context.layout.output_trace(unit, state.output_generation))
     weight = f"CAST(-{ident(WEIGHT)} AS bigint)" if sign else ident(WEIGHT)
     return f"SELECT {columns_sql(columns)}, {weight} AS {ident(WEIGHT)} FROM {trace} WHERE {where}"
@@ -66,7 +69,8 @@ def batches(context: Context, unit: str, state: UnitState, columns: Sequence[str
 def sums(context: Context, unit: Unit, state: UnitState, where: str = "true", of: str = "") -> str:
     """A unit's accumulators: the sums of the batches that count and meet a condition, one row a group.
 
-    `of` names another unit whose trace it is: a companion's has the day as one more key, by which its view's unit needn't group.
+    `of` names another unit whose trace it is: a companion's has the day as one more key, by which its view's unit
+    needn't group.
     """
     trace = table_ref(context.layout.accumulator_trace(of or unit.name, state.generation))
     return accumulated(unit, f"(SELECT * FROM {trace} WHERE {where} AND {within(state.batches, ident(EPOCH))})")

@@ -1,8 +1,9 @@
 """Bring a pipeline back whose state was damaged: say what is wrong and what would be done, then do it.
 
-    finding -> mend:   a table or trace that isn't what the last epoch left, a view that failed       -> built anew
-                       an epoch log that is lost or can't be read                                     -> known again from the tables' own
-                                                                                                        commits, or built anew
+    finding -> mend:   a table or trace that isn't what the last epoch left, a view that failed
+                       -> built anew
+                       an epoch log that is lost or can't be read
+                       -> known again from the tables' own commits, or built anew
 
 A published table is never emptied first: its replacement is one commit. What is put aside is moved to `_ivm/lost`.
 """
@@ -41,7 +42,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Repair:
-    """What was found, the refresh that mended it (None where nothing was done), and the views known again from their tables."""
+    """What was found, the refresh that mended it, and the views known again from their tables.
+
+    The refresh is None where nothing was done.
+    """
 
     findings: tuple[Finding, ...]
     report: Report | None = None
@@ -99,7 +103,10 @@ _LOST = "the log is begun anew; views whose tables say what they hold go on from
 
 @step
 def recover_log(context: Context) -> list[str]:
-    """Begin a new epoch log, with the state of all units whose tables still tell it; returns the views that go on from there."""
+    """Begin a new epoch log, with the state of all units whose tables still tell it.
+
+    Returns the views that go on from there.
+    """
     layout = context.layout
     if (log := Location.of(layout.epochs)).exists():
         log.move(layout.lost / f"epochs_{datetime.now(UTC):%Y%m%dT%H%M%S%f}")

@@ -1,4 +1,7 @@
-"""What the protocol's steps do (their order stands in `ivm.refresh.protocol`), what drops an epoch, and what is reported of one."""
+"""What the protocol's steps do, what drops an epoch, and what is reported of one.
+
+The order of the steps stands in `ivm.refresh.protocol`.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +65,8 @@ def step_plan(
 ) -> EpochPlan | None:
     """Find the open epoch or plan the next; None where nothing changed.
 
-    An epoch that was checked is published as it was. One that was planned for views that have changed since is abandoned:
-    its batches are dropped and its number is not used again. Leftovers of dead attempts are removed.
+    An epoch that was checked is published as it was. One that was planned for views that have changed since is
+    abandoned: its batches are dropped and its number is not used again. Leftovers of dead attempts are removed.
     """
     open_epoch = context.log.open_epoch()
     if open_epoch is not None:
@@ -182,7 +185,10 @@ def step_publish(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]
 
 
 def step_compact(context: Context) -> None:
-    """Compact where it is due (see `Retention`). Its failure is logged: the epoch is committed, and compaction is tried again after the next one."""
+    """Compact where it is due (see `Retention`).
+
+    Its failure is logged: the epoch is committed, and compaction is tried again after the next one.
+    """
     every, manifest = context.retention.compact_every, context.log.manifest()
     if not every or manifest.epoch - manifest.compacted < every:
         return

@@ -1,4 +1,6 @@
-"""The session's settings by which the results of a view's SQL go: rows that were stored under others can't be carried on.
+"""The session's settings by which the results of a view's SQL go.
+
+Rows that were stored under others can't be carried on.
 
     settings(spark) = {"spark.sql.session.timeZone": "UTC", and what else differs from Spark's defaults}
 
@@ -44,7 +46,9 @@ def settings(spark: SparkSession) -> dict[str, str]:
 
 
 def changed(built: dict[str, str], now: dict[str, str]) -> str:
-    """What is other than when something was built, in words; empty where nothing is, or where it isn't known (state of an older ivm).
+    """What is other than when something was built, in words.
+
+    Empty where nothing is, or where it isn't known (state of an older ivm).
 
     >>> changed({TIME_ZONE: "UTC"}, {TIME_ZONE: "Europe/Berlin"})
     'spark.sql.session.timeZone was UTC and is Europe/Berlin'

@@ -58,13 +58,17 @@ class Verification:
             if self.settings
             else ""
         )
-        rows = f"{self.missing:,} rows missing, e.g. {list(self.sample_missing)}, {self.unexpected:,} unexpected, e.g. {list(self.sample_unexpected)}"
+        rows = (
+            f"{self.missing:,} rows missing, e.g. {list(self.sample_missing)}, "
+            f"{self.unexpected:,} unexpected, e.g. {list(self.sample_unexpected)}"
+        )
         return f"{self.view}: DIFFERS, {rows}{why}"
 
 
 def verify_view(context: Context, view: str, recomputed: str | None = None) -> Verification:
-    """Compare what readers see; `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute).
+    """Compare what readers see.
 
+    `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute).
     The table's newest version is compared, whoever made it; the last committed one while an epoch is being published.
     Raises StateError where the view was never refreshed, or its table is gone.
     """
@@ -85,7 +89,10 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
     published = (
         f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {unit_table(context, view, state, version)}"
     )
-    rows = f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\nUNION ALL\n{published}"
+    rows = (
+        f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\n"
+        f"UNION ALL\n{published}"
+    )
     differing = (
         context.spark()
         .sql(consolidated(rows, [Column(n, "") for n in names]))
@@ -125,7 +132,7 @@ def cursor_of(context: Context, view: str, relation: str, manifest: Manifest) ->
 
 
 def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mapping[str, str] | None = None) -> str:
-    """The view's own text over the versions that the view has read, or over what is `given` for its relations (FROM items)."""
+    """The view's own text over the versions it has read, or over what is `given` for its relations (FROM items)."""
     replacement = dict(given or {})
     for relation in () if given else context.compiled[view].program.relations:
         cursor = cursor_of(context, view, relation, manifest)
@@ -156,7 +163,11 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
 
 
 def _comparable(column: Column) -> str:
-    """Floats, also inside, to FLOAT_DIGITS significant digits, maps as sorted entries, variants as JSON; all else as it is."""
+    """Values as they are compared.
+
+    Floats, also inside, have FLOAT_DIGITS significant digits, maps are sorted entries, variants are JSON; all else is
+    as it is.
+    """
     name = ident(column.name)
     if column.type == "variant":
         return f"named_struct('type', schema_of_variant({name}), 'value', to_json({name}))"

@@ -70,7 +70,10 @@ class Compiled:
 
 
 def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> list[View]:
-    """Views before those that read them, all or those that `roots` need. Raises ViewError for a cycle, naming its members."""
+    """Views before those that read them, all or those that `roots` need.
+
+    Raises ViewError for a cycle, naming its members.
+    """
     done: dict[str, View] = {}
     path: list[str] = []
 
@@ -97,7 +100,10 @@ def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> l
 
 @functools.cache
 def compiler_fingerprint() -> str:
-    """A hash of the compiler's own text and of the versions of its readers: programs that others made are not reused."""
+    """A hash of the compiler's own text and of the versions of its readers.
+
+    Programs that others made are not reused.
+    """
     digest = hashlib.sha256()
     for name in _READERS:
         with suppress(metadata.PackageNotFoundError):
@@ -188,7 +194,10 @@ def compile_view(
 
 
 def _arranged(view: View, relations: Mapping[str, Relation]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The arrangements that a view's hints ask for. Raises ViewError for what it doesn't read, or can't be looked up by."""
+    """The arrangements that a view's hints ask for.
+
+    Raises ViewError for what it doesn't read, or can't be looked up by.
+    """
     found = []
     for name, keys in arrange_hints(view.sql):
         if name not in relations:
@@ -206,7 +215,10 @@ def _arranged(view: View, relations: Mapping[str, Relation]) -> tuple[tuple[str,
                 )
         if TIME in columns:
             raise ViewError(
-                f"View {view.name!r}{view.where}: {name!r} has a column {TIME!r}, a name that arrangements use themselves.",
+                (
+                    f"View {view.name!r}{view.where}: {name!r} has a column {TIME!r}, "
+                    "a name that arrangements use themselves."
+                ),
                 "Rename it.",
             )
         if not keys:

@@ -5,8 +5,9 @@ For count, sum and avg over exact types a group's state is a tuple of sums
     (count of rows, and for each argument x: sum of w over non-NULL x, sum of w * x)
 
 and the delta of the state is the same tuple over the delta. A group exists while its count is not 0.
-Result types, rounding and overflow are Spark's: a sum of integers is cast to Spark's type (an overflow raises or wraps, as
-there), decimals are only those whose sums don't overflow, and an average of them is rounded half up once, by an exact remainder.
+Result types, rounding and overflow are Spark's: a sum of integers is cast to Spark's type (an overflow raises or wraps,
+as there), decimals are only those whose sums don't overflow, and an average of them is rounded half up once, by an
+exact remainder.
 """
 
 from __future__ import annotations
@@ -42,12 +43,17 @@ class Accumulator:
 
 
 def _wide(stored: str) -> str:
-    """A type to sum in: as precise as the stored one less the ten digits that SUM adds. What is kept as a sum has no more."""
+    """A type to sum in: as precise as the stored one less the ten digits that SUM adds.
+
+    What is kept as a sum has no more.
+    """
     return f"decimal(28,{decimal_of(stored)[1]})"
 
 
 def added(accumulator: Accumulator, one: str, other: str) -> str:
-    """One sum of an accumulator added to another, exactly: Spark gives the sum of two decimal(38,s) one digit less after the point.
+    """One sum of an accumulator added to another, exactly.
+
+    Spark gives the sum of two decimal(38,s) one digit less after the point.
 
     >>> added(Accumulator("s_x", "x", "sum", "decimal(38,10)"), "a", "b")
     'CAST(CAST(a AS decimal(37,10)) + CAST(b AS decimal(37,10)) AS decimal(38,10))'
@@ -108,7 +114,10 @@ def _sum_type(type_: str) -> str:
 
 
 def _decimal_average(s: str, n: str, type_: str) -> str:
-    """(s - r) / n plus one unit of the last digit if 2|r| >= n units, with r = s mod (n units): one rounding, half up."""
+    """(s - r) / n plus one unit of the last digit if 2|r| >= n units, with r = s mod (n units).
+
+    That is one rounding, half up.
+    """
     precision, scale = decimal_of(type_)
     digits = scale + 4
     unit = f"CAST('{'0.' + '0' * (digits - 1) + '1'}' AS decimal({digits},{digits}))"
@@ -117,4 +126,7 @@ def _decimal_average(s: str, n: str, type_: str) -> str:
     step = f"({count} * {unit})"
     rest = f"({total} % {step})"
     carry = f"CASE WHEN 2 * ABS{rest} >= {step} THEN SIGN({total}) ELSE 0 END"
-    return f"CAST(({total} - {rest}) / {count} + CAST({carry} AS decimal(1,0)) * {unit} AS decimal({min(precision + 4, 38)},{digits}))"
+    return (
+        f"CAST(({total} - {rest}) / {count} + CAST({carry} AS decimal(1,0)) * {unit} "
+        f"AS decimal({min(precision + 4, 38)},{digits}))"
+    )

@@ -1,7 +1,7 @@
 """Which units keep their rows as a table, and which are streams of deltas only (pure).
 
-A linear reduce takes its old rows from its accumulators (`count_total`), so its own rows are kept only for others: for the
-outside, if it is the view itself, or for a reader that looks them up (`count`, whose output is arranged). A reader
+A linear reduce takes its old rows from its accumulators (`count_total`), so its own rows are kept only for others: for
+the outside, if it is the view itself, or for a reader that looks them up (`count`, whose output is arranged). A reader
 that takes nothing but deltas is linear in that one input, and keeps no groups' rows of it.
 Source of the distinction: McSherry, "Specializing differential dataflow", 2017-05-06, postscript.
 """

@@ -2,11 +2,12 @@
 
     R = base + step(R),   then  SELECT k, MIN(v) FROM R GROUP BY k
 
-If v only grows with the v it was derived from (``r.d + e.length``, or `r.label` as it is), and neither k nor a condition depends on it but for
-upper bounds, a row of a greater v leads to nothing that the row of the least v doesn't lead to with less. So R keeps one row a k:
-shortest paths end without a bound in graphs with cycles, and components hold one row a node instead of one for each pair of nodes.
-Source: "premappability" of MIN in recursive Datalog: Zaniolo, Yang, Interlandi, Das, Shkapsky, Condie, "Fixpoint semantics and optimization of
-recursive Datalog programs with aggregates", TPLP 17 (2017).
+If v only grows with the v it was derived from (``r.d + e.length``, or `r.label` as it is), and neither k nor a
+condition depends on it but for upper bounds, a row of a greater v leads to nothing that the row of the least v doesn't
+lead to with less. So R keeps one row a k: shortest paths end without a bound in graphs with cycles, and components hold
+one row a node instead of one for each pair of nodes.
+Source: "premappability" of MIN in recursive Datalog: Zaniolo, Yang, Interlandi, Das, Shkapsky, Condie, "Fixpoint
+semantics and optimization of recursive Datalog programs with aggregates", TPLP 17 (2017).
 """
 
 from __future__ import annotations
@@ -78,7 +79,10 @@ def _taken(unit: Unit, reader: Unit, branch: Branch) -> str:
 
 
 def _grows(branch: Branch, name: str, column: str) -> bool:
-    """Whether what a branch derives grows with the column of the recursion's row, and comes of any smaller value as well."""
+    """Whether what a branch derives grows with the column of the recursion's row.
+
+    It must also come of any smaller value.
+    """
     own = [leaf.alias for leaf in branch.leaves if leaf.relation == name]
     if not own:
         return True

@@ -1,6 +1,7 @@
 r"""The statements of a recursion's iterations (pure).
 
-    step(F)     =  the branches that read the unit, with F (the rows that were found last) in that place, in the new state
+    step(F)     =  the branches that read the unit, with F (the rows that were found last) in that place,
+                   in the new state
     support(C)  =  the derivations of the candidates C from what is left, see `ivm.rewrite.support`
 
 A branch that reads the unit more than once has one step for each time.
@@ -65,7 +66,10 @@ def walk_support(
     on: Sequence[str],
     requests: Requests,
 ) -> Walked:
-    """Ask for what the derivations of the candidates read (`facts` as `given` with them); `ranked` and `on` as `support` takes them."""
+    """Ask for what the derivations of the candidates read (`facts` as `given` with them).
+
+    `support` says what `ranked` and `on` are.
+    """
     relations = {name: fact.relation for name, fact in facts.items()}
     terms = (_term(support(b, unit, relations, ranked, on), CANDIDATES, changed) for b in unit.core.branches)
     return [(term, walk_term(term, facts, requests)) for term in terms]

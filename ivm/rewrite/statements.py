@@ -47,7 +47,10 @@ class Reads(Protocol):
         """A unit's own published rows: all of them, or at least those of the affected groups."""
 
     def accumulators(self, unit: str) -> tuple[str, bool]:
-        """The accumulators of a unit before this epoch, and whether they are so many that only the affected groups' should be summed."""
+        """The accumulators of a unit before this epoch.
+
+        Also whether they are so many that only the affected groups' should be summed.
+        """
 
 
 #: One way to read a branch's delta: its terms, each with the level of every leaf but the delta's own.
@@ -97,10 +100,10 @@ def difference_sql(branch: Branch, walked: Walked, reads: Reads) -> str:
         parts.append(
             branch_sql(
                 branch,
-                lambda leaf, s=state: reads.bag(leaf, levels[leaf.alias], s),
+                lambda leaf, s=state: reads.bag(leaf, levels[leaf.alias], s),  # type: ignore[misc]
                 [f"CAST({weight} AS int) AS {ident(WEIGHT)}"],
             )
-        )  # type: ignore[misc]
+        )
     return "\nUNION ALL\n".join(parts)
 
 
@@ -146,8 +149,8 @@ def term_sql(term: Term, branch: Branch, reached: dict[str, Reached], reads: Rea
 def consolidated(rows: str, columns: Sequence[Column], having: str = "<> 0") -> str:
     """Each row once, without zero weights (or only those whose weight is `having`).
 
-    Maps are grouped by their entries: Spark 4.2's own GROUP BY takes NULL values of maps for zeros. Floats by their texts: it
-    takes -0.0 for 0.0.
+    Maps are grouped by their entries: Spark 4.2's own GROUP BY takes NULL values of maps for zeros. Floats by their
+    texts: it takes -0.0 for 0.0.
     """
     if any(has_map(c.type) or has_float(c.type) for c in columns):
         entries = [f"{sql_of(sort_key(c, exact=True))} AS {ident(c.name)}" for c in columns]
@@ -164,7 +167,10 @@ def consolidated(rows: str, columns: Sequence[Column], having: str = "<> 0") -> 
 
 
 def _grouped(rows: str, columns: Sequence[str], having: str) -> str:
-    return f"SELECT {columns_sql(columns)}, CAST(SUM({ident(WEIGHT)}) AS bigint) AS {ident(WEIGHT)}\nFROM ({rows}) AS `__ivm_rows`{group_by(columns)}\nHAVING SUM({ident(WEIGHT)}) {having}"
+    return (
+        f"SELECT {columns_sql(columns)}, CAST(SUM({ident(WEIGHT)}) AS bigint) AS {ident(WEIGHT)}\n"
+        f"FROM ({rows}) AS `__ivm_rows`{group_by(columns)}\nHAVING SUM({ident(WEIGHT)}) {having}"
+    )
 
 
 def linear_delta(unit: Unit, walked: Walked, reads: Reads) -> str:
@@ -233,7 +239,10 @@ def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, larg
     if large and keys:
         met = " AND ".join(f"t.{ident(k)} <=> a.{ident(k)}" for k in keys)
         trace = f"(SELECT t.*\nFROM {trace} AS t\nLEFT SEMI JOIN ({changes}) AS a ON {met})"
-    groups = f"SELECT {', '.join([*group_keys, *deltas, *olds])}\nFROM ({changes}) AS d\nLEFT JOIN ({accumulated(unit, trace)}) AS o ON {on}\nWHERE {changed}"
+    groups = (
+        f"SELECT {', '.join([*group_keys, *deltas, *olds])}\nFROM ({changes}) AS d\n"
+        f"LEFT JOIN ({accumulated(unit, trace)}) AS o ON {on}\nWHERE {changed}"
+    )
     carried = [*keys, *("d_" + n for n in names), *("o_" + n for n in names)]
     rows = _with_outputs(unit, unit.post, groups, carried, OLD, _finals(unit, "o_", None), f"{ident('o_' + COUNT)} > 0")
     carried += [OLD, *(f"{OLD}_{i}" for i in range(len(unit.columns)))]
@@ -268,7 +277,10 @@ def _with_outputs(
     outputs = [
         f"CASE WHEN {having} THEN {o.expr.sql} END AS {ident(f'{side}_{i}')}" for i, o in enumerate(post.outputs)
     ]
-    return f"SELECT {', '.join([*kept, f'COALESCE({having}, FALSE) AS {ident(side)}', *outputs])}\nFROM ({inner}) AS {group}"
+    return (
+        f"SELECT {', '.join([*kept, f'COALESCE({having}, FALSE) AS {ident(side)}', *outputs])}\n"
+        f"FROM ({inner}) AS {group}"
+    )
 
 
 def group_delta(
@@ -298,8 +310,14 @@ def group_delta(
     restricted = f"SELECT c.*\nFROM ({core}) AS c\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_new}"
     new = post_sql(unit.post, reduce_sql(unit.reduce, restricted), [f"CAST(1 AS int) AS {ident(WEIGHT)}"])
     on_old = " AND ".join(f"s.{ident(str(o))} <=> k.{ident(k)}" for o, k in zip(unit.key_outputs(), keys, strict=True))
-    old = f"SELECT {columns_sql(columns, 's')}, CAST(-1 AS int) AS {ident(WEIGHT)}\nFROM {stored} AS s\nLEFT SEMI JOIN `__ivm_affected` AS k ON {on_old}"
-    return f"WITH `__ivm_affected` AS (\n{affected}\n)\n{consolidated(new + chr(10) + 'UNION ALL' + chr(10) + old, unit.columns)}"
+    old = (
+        f"SELECT {columns_sql(columns, 's')}, CAST(-1 AS int) AS {ident(WEIGHT)}\nFROM {stored} AS s\n"
+        f"LEFT SEMI JOIN `__ivm_affected` AS k ON {on_old}"
+    )
+    return (
+        f"WITH `__ivm_affected` AS (\n{affected}\n)\n"
+        f"{consolidated(new + chr(10) + 'UNION ALL' + chr(10) + old, unit.columns)}"
+    )
 
 
 def _changed_rows(core: Core, walked: Walked, reads: Reads, keys: Sequence[str]) -> str:
@@ -317,7 +335,12 @@ def new_core(core: Core, levels: Sequence[Mapping[str, Reached]], reads: Reads) 
     """The core's rows in the new state, as a bag."""
     parts = []
     for branch, level in zip(core.branches, levels, strict=True):
-        parts.append(branch_sql(branch, lambda leaf, level=level: reads.bag(leaf, level[leaf.alias].level, State.NEW)))  # type: ignore[misc]
+        parts.append(
+            branch_sql(
+                branch,
+                lambda leaf, level=level: reads.bag(leaf, level[leaf.alias].level, State.NEW),  # type: ignore[misc]
+            )
+        )
     return "\nUNION ALL\n".join(parts)
 
 
@@ -326,4 +349,7 @@ def repeated(rows: str, columns: Sequence[Column]) -> str:
     times = f"EXPLODE(SEQUENCE(CAST(1 AS bigint), {ident(WEIGHT)}))"
     once = consolidated(rows, columns, "> 0")
     names = [c.name for c in columns]
-    return f"SELECT {columns_sql(names)}\nFROM (SELECT {columns_sql(names)}, {times} AS `__ivm_i` FROM ({once}) AS `__ivm_once`) AS `__ivm_bag`"
+    return (
+        f"SELECT {columns_sql(names)}\n"
+        f"FROM (SELECT {columns_sql(names)}, {times} AS `__ivm_i` FROM ({once}) AS `__ivm_once`) AS `__ivm_bag`"
+    )

@@ -1,12 +1,13 @@
 """Support of a recursion's rows: which rows of a given set have a derivation (pure).
 
-Each row of a set recursion is kept with a rank: 0 where the base gives it, else one more than the highest of the rows it was first derived
-from. A row is well supported by a derivation from rows of lower rank, so rows that support each other in a cycle can't keep
-each other alive, and a row that lost one derivation often keeps another.
+Each row of a set recursion is kept with a rank: 0 where the base gives it, else one more than the highest of the rows
+it was first derived from. A row is well supported by a derivation from rows of lower rank, so rows that support each
+other in a cycle can't keep each other alive, and a row that lost one derivation often keeps another.
 
-The candidates join the branch as one more leaf, equal to its outputs: the walk starts at them and asks for nothing else.
-Source: the rank is the iteration of differential dataflow's (epoch, iteration) at which a row first appears (McSherry, Murray, Isaacs,
-Isard, "Differential dataflow", CIDR 2013).
+The candidates join the branch as one more leaf, equal to its outputs: the walk starts at them and asks for nothing
+else.
+Source: the rank is the iteration of differential dataflow's (epoch, iteration) at which a row first appears (McSherry,
+Murray, Isaacs, Isard, "Differential dataflow", CIDR 2013).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 def support(branch: Branch, unit: Unit, relations: Mapping[str, Relation], ranked: bool, on: Collection[str]) -> Branch:
-    """The rows equal to a candidate in the columns `on` that a branch derives, with their rank; if `ranked`, only from rows of lower rank.
+    """The rows equal to a candidate in the columns `on` that a branch derives, with their rank.
 
+    If `ranked`, only from rows of lower rank.
     `relations` are those that the branch reads. The candidates have the unit's columns.
     """
     outputs = {o.name: o for o in branch.outputs}

@@ -1,11 +1,12 @@
 r"""The companion of a view over sources with effective dates: its core with the day from which each row holds (pure).
 
-    time of a core row  =  join of the times of the rows it was made of  =  (latest of their days, the epoch that made it)
+    time of a core row  =  join of the times of the rows it was made of
+                        =  (latest of their days, the epoch that made it)
 
-A trace of the companion by epoch is a collection over the product times (day, revision), and the view as of (d, r) is its
-reduce over what has come up to there. For a linear reduce the companion keeps sums by group and day (the cheap
-decomposition: sums of sums), for any other the core's rows. Source of the times: Murray et al., "Naiad", SOSP 2013, and McSherry,
-"What I'm stuck on", 2017-03-22.
+A trace of the companion by epoch is a collection over the product times (day, revision), and the view as of (d, r) is
+its reduce over what has come up to there. For a linear reduce the companion keeps sums by group and day (the cheap
+decomposition: sums of sums), for any other the core's rows. Source of the times: Murray et al., "Naiad", SOSP 2013, and
+McSherry, "What I'm stuck on", 2017-03-22.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def companion_name(view: str) -> str:
 
 
 def with_companion(program: Program, relations: Mapping[str, Relation]) -> Program:
-    """The program with a companion before its unit; as it is where there is no date, or where time is no part of a product.
+    """The program with a companion before its unit.
 
-    That is so for programs of several units and for rows read inside outer joins and subqueries: when these hold is not a
-    matter of one row's day.
+    It is as it was where there is no date, or where time is no part of a product.
+    That is so for programs of several units and for rows read inside outer joins and subqueries: when these hold is not
+    a matter of one row's day.
     """
     if len(program.units) != 1 or program.units[0].fixpoint:
         return program

@@ -18,7 +18,10 @@ PLACE, MARK = "__ivm_place", "__ivm_mark"
 
 
 def from_stored(unit: Unit, most: int) -> bool:
-    """Whether a unit is a plain LIMIT (without OFFSET) of at most so many rows, whose stored rows have all that they are sorted by."""
+    """Whether a unit is a plain LIMIT (without OFFSET) of at most so many rows.
+
+    Its stored rows must have all that they are sorted by.
+    """
     if unit.reduce is None or unit.post is None or unit.reduce.kind != "top" or unit.post.predicates:
         return False
     plain = {o.expr.plain[1] for o in unit.post.outputs if o.expr.plain}
@@ -27,23 +30,37 @@ def from_stored(unit: Unit, most: int) -> bool:
 
 
 def top_candidates(unit: Unit, walked: Walked, reads: Reads, stored: str) -> str:
-    """The first k + 1 candidates and, with MARK 1, the last stored row: the unit's columns, PLACE in the order, MARK."""
+    """The first k + 1 candidates and the last stored row.
+
+    Columns: the unit's, PLACE in the order, and MARK, which is 1 for the stored row.
+    """
     assert unit.reduce is not None
     assert unit.post is not None
     core = list(unit.core.columns)
     order = unit.reduce.order
     held = {o.expr.plain[1]: o.name for o in reversed(unit.post.outputs) if o.expr.plain}
     mine = f"SELECT {', '.join(f'{ident(held[c])} AS {ident(c)}' for c in core)} FROM {stored}"
-    deltas = f"SELECT {columns_sql(core)}, CAST({ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} FROM ({branch_deltas(walked, reads)}) AS `__ivm_terms`"
+    deltas = (
+        f"SELECT {columns_sql(core)}, CAST({ident(WEIGHT)} AS bigint) AS {ident(WEIGHT)} "
+        f"FROM ({branch_deltas(walked, reads)}) AS `__ivm_terms`"
+    )
     rows = f"SELECT {columns_sql(core)}, 1L AS {ident(WEIGHT)} FROM ({mine}) AS `__ivm_stored` UNION ALL {deltas}"
-    last = f"SELECT *, row_number() OVER (ORDER BY {order}) AS `__ivm_i`, count(*) OVER () AS `__ivm_n` FROM ({mine}) AS `__ivm_stored`"
+    last = (
+        f"SELECT *, row_number() OVER (ORDER BY {order}) AS `__ivm_i`, count(*) OVER () AS `__ivm_n` "
+        f"FROM ({mine}) AS `__ivm_stored`"
+    )
     both = (
-        f"SELECT {columns_sql(core)}, 0 AS {ident(MARK)} FROM ({repeated(rows, unit.core.typed)}) AS `__ivm_candidates`\n"
-        f"UNION ALL SELECT {columns_sql(core)}, 1 AS {ident(MARK)} FROM ({last}) AS `__ivm_last` WHERE `__ivm_i` = `__ivm_n`"
+        f"SELECT {columns_sql(core)}, 0 AS {ident(MARK)} "
+        f"FROM ({repeated(rows, unit.core.typed)}) AS `__ivm_candidates`\n"
+        f"UNION ALL SELECT {columns_sql(core)}, 1 AS {ident(MARK)} "
+        f"FROM ({last}) AS `__ivm_last` WHERE `__ivm_i` = `__ivm_n`"
     )
     placed = (
         f"SELECT *, row_number() OVER (ORDER BY {order}, {ident(MARK)}) AS {ident(PLACE)} FROM ({both}) AS `__ivm_both`"
     )
     outs = [f"{ident(str(o.expr.plain[1]))} AS {ident(o.name)}" for o in unit.post.outputs if o.expr.plain]
     limit = unit.reduce.limit
-    return f"SELECT {', '.join(outs)}, {ident(PLACE)}, {ident(MARK)}\nFROM ({placed}) AS `__ivm_placed` WHERE {ident(PLACE)} <= {limit} OR {ident(MARK)} = 1"
+    return (
+        f"SELECT {', '.join(outs)}, {ident(PLACE)}, {ident(MARK)}\n"
+        f"FROM ({placed}) AS `__ivm_placed` WHERE {ident(PLACE)} <= {limit} OR {ident(MARK)} = 1"
+    )

@@ -15,7 +15,10 @@ from ivm.plan.nodes import Column
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the user's own; `body` is what a SQL function returns, "" of one in another language, which nobody can look into."""
+    """A function of the user's own.
+
+    `body` is what a SQL function returns, "" of one in another language, which nobody can look into.
+    """
 
     name: str
     signature: str
@@ -33,10 +36,13 @@ class Analyzer(Protocol):
         """Which of these functions (name in lower case, number of arguments) are user-defined aggregates."""
 
     def functions(self, names: Collection[str]) -> tuple[Function, ...]:
-        """Which of these names (in lower case) are functions of the user's own, and those that their bodies call, by name."""
+        """Which of these names (lower case) are the user's own functions, and those that their bodies call, by name."""
 
     def chance(self, sql: str) -> str | None:
-        """None if the engine calls every expression of a query deterministic, else its complaint. What is constant within one statement counts as such."""
+        """None if the engine calls every expression of a query deterministic, else its complaint.
+
+        What is constant within one statement counts as such.
+        """
 
     def as_time(self, sql: str, text: str) -> bool:
         """Whether a query takes the string literal `text` for a date or a time, or may do so."""

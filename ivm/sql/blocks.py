@@ -20,8 +20,9 @@ Scope = dict[tuple[str, str], exp.Expression]
 class Block:
     """SELECT outs FROM items WHERE preds; each column is qualified with an alias of this block.
 
-    Items are `exp.Join` nodes: a table (CROSS: a linear leaf; LEFT: an outer join), a derived table, VALUES or a LATERAL.
-    Every `exp.Table` in any of the trees is a leaf: its name is the relation, its alias is unique in the block.
+    Items are `exp.Join` nodes: a table (CROSS: a linear leaf; LEFT: an outer join), a derived table, VALUES or a
+    LATERAL. Every `exp.Table` in any of the trees is a leaf: its name is the relation, its alias is unique in the
+    block.
     """
 
     items: list[exp.Join] = field(default_factory=list)
@@ -66,7 +67,11 @@ class Block:
                     node.set("this", exp.to_identifier(names[node.name], quoted=True))
             return tree
 
-        return Block([copy(i) for i in self.items], [copy(p) for p in self.preds], [(n, copy(e)) for n, e in self.outs])  # type: ignore[misc]
+        return Block(
+            [copy(i) for i in self.items],  # type: ignore[misc]
+            [copy(p) for p in self.preds],
+            [(n, copy(e)) for n, e in self.outs],
+        )
 
 
 #: Gives an expression's meaning in terms of a block's leaves; subqueries may add items to the block, if there is one.

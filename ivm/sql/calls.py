@@ -27,7 +27,10 @@ def inner_column(name: str) -> exp.Column:
 
 
 def find_calls(node: exp.Expression) -> Iterator[exp.Expression]:
-    """The outermost aggregate calls of an expression, with FILTER and the like around them; window functions are none."""
+    """The outermost aggregate calls of an expression, with FILTER and the like around them.
+
+    Window functions are none.
+    """
     if isinstance(node, exp.Window):
         function, inside = node.this, []
         while isinstance(function, _WRAPPERS):
@@ -55,7 +58,10 @@ def has_calls(node: exp.Expression) -> bool:
 
 
 def accumulated(name: str, call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> Call | None:
-    """A call over scope columns that sums and counts can keep, as one over core columns; None for others. What it reads goes to `arguments`."""
+    """A call over scope columns that sums and counts can keep, as one over core columns; None for others.
+
+    What it reads goes to `arguments`.
+    """
     inner, condition = call, None
     if isinstance(call, exp.Filter):
         inner, condition = call.this, call.expression.this
@@ -150,8 +156,8 @@ def decimal_of(type_: str) -> tuple[int, int]:
 def exact_sum(type_: str) -> bool:
     """Whether no sum of this decimal type overflows Spark's, so that sums can be kept and added in any order.
 
-    Spark sums decimal(p,s) as decimal(p+10,s), room for 10,000,000,000 rows, but as no more than decimal(38,s), where a sum may overflow:
-    Spark then raises an error or gives NULL. Of the 38 digits we need one more to add two sums.
+    Spark sums decimal(p,s) as decimal(p+10,s), room for 10,000,000,000 rows, but as no more than decimal(38,s), where a
+    sum may overflow: Spark then raises an error or gives NULL. Of the 38 digits we need one more to add two sums.
 
     >>> exact_sum("decimal(27,10)"), exact_sum("decimal(28,10)")
     (True, False)
@@ -160,10 +166,11 @@ def exact_sum(type_: str) -> bool:
 
 
 def exact_average(type_: str) -> bool:
-    """Whether 38 digits are enough for our average of this decimal type (see rewrite.accumulators) to be rounded only once, as Spark's is.
+    """Whether 38 digits are enough for our average of this decimal type to be rounded only once, as Spark's is.
 
-    Spark averages decimal(p,s) as sum decimal(p+10,s) over count decimal(20,0), rounded half up to u = s+4 digits. Spark's types of our steps:
-    count * unit is decimal(21+u,u), so u <= 17, and the sum less its rest is decimal(p+10+5,u), so p <= 23; with the carry added it is p <= 22.
+    Spark averages decimal(p,s) as sum decimal(p+10,s) over count decimal(20,0), rounded half up to u = s+4 digits.
+    Spark's types of our steps: count * unit is decimal(21+u,u), so u <= 17, and the sum less its rest is
+    decimal(p+10+5,u), so p <= 23; with the carry added it is p <= 22.
 
     >>> exact_average("decimal(15,2)"), exact_average("decimal(32,4)"), exact_average("decimal(20,15)")
     (True, False, False)

@@ -165,7 +165,8 @@ def group_keys(
             own = (position(e),)
             product = [a + own for a in product]
     for e in [x for name in ("rollup", "cube", "grouping_sets") for x in group.args.get(name) or []]:
-        # `GROUP BY a, b WITH ROLLUP` and `GROUP BY a, b GROUPING SETS (...)`: the listed keys are what the sets are made of.
+        # `GROUP BY a, b WITH ROLLUP` and `GROUP BY a, b GROUPING SETS (...)`:
+        # the listed keys are what the sets are made of.
         special = True
         product = expanded(e, e.expressions or plain)
     if not special:

@@ -55,8 +55,8 @@ Names = list[tuple[str, str]]
 class Compiler:
     """Compiles one view; the units made on the way are in `units`.
 
-    With `apart`, derived tables that compute subqueries become units of their own: Spark takes no reference over two levels,
-    which putting such a value into another subquery would make.
+    With `apart`, derived tables that compute subqueries become units of their own: Spark takes no reference over two
+    levels, which putting such a value into another subquery would make.
     """
 
     def __init__(self, view: str, relations: dict[str, Relation], analyzer: Analyzer, apart: bool = False) -> None:
@@ -357,7 +357,10 @@ class Compiler:
         on: exp.Expression | None,
         ctes: Ctes,
     ) -> tuple[list[Block], list[Scope]]:
-        """The second half of a FULL JOIN: rows of the right side without a partner, the left side padded with typed NULLs."""
+        """The second half of a FULL JOIN.
+
+        Rows of the right side without a partner, the left side padded with typed NULLs.
+        """
         columns = list(scopes[0])
         lefts = [
             b.with_outs((f"c{i}", s[c]) for i, c in enumerate(columns)) for b, s in zip(blocks, scopes, strict=True)

@@ -2,8 +2,9 @@
 
     text  ->  one tree of allowed nodes  ->  text rendered from the tree
 
-Invariant: what is returned is one scalar expression, balanced by construction; no text of the user's reaches a statement but
-through the tree, where names and literals are quoted by the renderer. What isn't on the list of allowed nodes is refused.
+Invariant: what is returned is one scalar expression, balanced by construction; no text of the user's reaches a
+statement but through the tree, where names and literals are quoted by the renderer. What isn't on the list of allowed
+nodes is refused.
 """
 
 from __future__ import annotations

@@ -16,8 +16,10 @@ from sqlglot.tokens import TokenType
 #: Functions that the compiler looks into.
 _KNOWN = ("COUNT", "SUM", "AVG", "MIN", "MAX", "COALESCE")
 #: Functions whose arguments have a syntax of their own.
-_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "OVERLAY", "TRIM", "SUBSTRING", "SUBSTR", "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN",
-           "SHUFFLEMERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL")  # fmt: skip
+_SYNTAX = (
+    "CAST", "TRY_CAST", "EXTRACT", "POSITION", "OVERLAY", "TRIM", "SUBSTRING", "SUBSTR", "BROADCAST", "BROADCASTJOIN",
+    "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
+)  # fmt: skip
 #: The token of >>>, one that no other Spark statement has.
 _UNSIGNED_SHIFT = TokenType.CARET_AT
 #: Functions whose first of three arguments is a bare unit, and these units: words of Spark's grammar, not columns.
@@ -72,7 +74,10 @@ class IvmSpark(Spark):  # type: ignore[misc]
         }
 
         def not_sql(self, expression: exp.Not) -> str:
-            """Spark plans `NOT x IS NULL` inside a subquery otherwise than `x IS NOT NULL`, though they mean the same."""
+            """Write `NOT x IS NULL` and the like as `x IS NOT NULL`.
+
+            Spark plans the two differently inside a subquery, though they mean the same.
+            """
             inner = expression.this
             word = {exp.Is: "IS", exp.In: "IN", exp.Like: "LIKE", exp.Between: "BETWEEN"}.get(type(inner))
             sql = self.sql(inner)
@@ -94,9 +99,9 @@ class IvmSpark(Spark):  # type: ignore[misc]
             )
         }
         FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
-        NO_PAREN_FUNCTION_PARSERS = {
+        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
             k: v for k, v in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")
-        }  # noqa: RUF012
+        }
 
 
 #: Spark 4.2's aggregate functions beyond those parsed by meaning (its own list, by the class that implements each).

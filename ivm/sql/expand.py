@@ -1,4 +1,7 @@
-"""What a select list names by something other than a column of its FROM items: fields in s.*, the window of GROUP BY window(), columns of generators."""
+"""What a select list names by something other than a column of its FROM items.
+
+That is fields in s.*, the window of GROUP BY window(), and columns of generators.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,13 @@ _KEPT = ("expressions", "from_", "joins", "laterals", "with_")
 
 
 def with_struct_fields(tree: exp.Expression, schema: Callable[[str], tuple[Column, ...]]) -> exp.Expression:
-    """s.* as s.a, s.b where s is a column: a struct. `schema` gives the columns of a statement over the view's relations.
+    """s.* as s.a, s.b where s is a column: a struct.
+
+    `schema` gives the columns of a statement over the view's relations.
 
     >>> from sqlglot import parse_one
-    >>> with_struct_fields(parse_one("SELECT k, s.* FROM t"), lambda sql: (Column("a", "int"), Column("b", "int"))).sql()
+    >>> query = parse_one("SELECT k, s.* FROM t")
+    >>> with_struct_fields(query, lambda sql: (Column("a", "int"), Column("b", "int"))).sql()
     'SELECT k, s.a AS a, s.b AS b FROM t'
     """
     for select in list(tree.find_all(exp.Select)):
@@ -42,12 +48,18 @@ def with_struct_fields(tree: exp.Expression, schema: Callable[[str], tuple[Colum
 
 
 def with_generated_names(tree: exp.Expression, schema: Callable[[str], tuple[Column, ...]]) -> exp.Expression:
-    """inline(a) and other functions that give several columns with the names that Spark gives them, where a query around them needs these.
+    """inline(a) and other functions of several columns with the names that Spark gives these.
+
+    That is done where a query around them needs the names.
 
     >>> from sqlglot import parse_one
     >>> query = parse_one("SELECT g.p FROM (SELECT posexplode(a) FROM t) AS g(p, x)", read=IvmSpark)
-    >>> with_generated_names(query, lambda sql: (Column("pos", "int"), Column("col", "int"))).sql(dialect=IvmSpark)
-    'SELECT g.p FROM (SELECT __ivm_made.pos AS pos, __ivm_made.col AS col FROM t LATERAL VIEW POSEXPLODE(a) __ivm_made AS pos, col) AS g(p, x)'
+    >>> named = with_generated_names(query, lambda sql: (Column("pos", "int"), Column("col", "int")))
+    >>> before, after = named.sql(dialect=IvmSpark).split(" LATERAL ")
+    >>> before
+    'SELECT g.p FROM (SELECT __ivm_made.pos AS pos, __ivm_made.col AS col FROM t'
+    >>> after
+    'VIEW POSEXPLODE(a) __ivm_made AS pos, col) AS g(p, x)'
     """
     for select in list(tree.find_all(exp.Select)):
         calls = [e for e in select.expressions if function_name(e) in GENERATORS]
@@ -104,7 +116,8 @@ def with_time_windows(tree: exp.Expression) -> exp.Expression:
     """The column `window` of a statement grouped by window(...) as that call.
 
     >>> from sqlglot import parse_one
-    >>> with_time_windows(parse_one("SELECT window.start, window.end AS e FROM t GROUP BY window(d, '1 day')", read=IvmSpark)).sql(dialect=IvmSpark)
+    >>> query = parse_one("SELECT window.start, window.end AS e FROM t GROUP BY window(d, '1 day')", read=IvmSpark)
+    >>> with_time_windows(query).sql(dialect=IvmSpark)
     "SELECT WINDOW(d, '1 day').start AS start, WINDOW(d, '1 day').end AS e FROM t GROUP BY WINDOW(d, '1 day')"
     """
     for select in tree.find_all(exp.Select):

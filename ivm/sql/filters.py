@@ -10,7 +10,8 @@ from sqlglot import exp
 from ivm.plan.nodes import Filter
 
 _COMPARISONS: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.EQ: ("=", "="), exp.NEQ: ("<>", "<>"), exp.LT: ("<", ">"), exp.LTE: ("<=", ">="), exp.GT: (">", "<"), exp.GTE: (">=", "<="),
+    exp.EQ: ("=", "="), exp.NEQ: ("<>", "<>"),
+    exp.LT: ("<", ">"), exp.LTE: ("<=", ">="), exp.GT: (">", "<"), exp.GTE: (">=", "<="),
 }  # fmt: skip
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")

@@ -102,7 +102,8 @@ def to_expr(node: exp.Expression) -> Expr:
 def _text(node: exp.Expression) -> Text:
     """The SQL of a tree, with a place for each of its tables.
 
-    A character that the tree's own SQL doesn't have marks the places while sqlglot writes, so the text falls apart there and nowhere else.
+    A character that the tree's own SQL doesn't have marks the places while sqlglot writes, so the text falls apart
+    there and nowhere else.
 
     >>> from sqlglot import parse_one
     >>> _text(parse_one("EXISTS (SELECT '\ue000' FROM t AS u)", read="spark")).parts
@@ -225,7 +226,10 @@ class _Found:
         return self._scopes
 
     def resolve(self) -> None:
-        """Turn equalities into edges between leaves and comparisons into filters, through the derived tables in between."""
+        """Turn equalities into edges between leaves and comparisons into filters.
+
+        It looks through the derived tables in between.
+        """
         for comparison, restricted in self._comparisons:
             for alias, column in self._origins(*comparison.column):
                 relation = self.relations[self.leaves[alias][0]]
@@ -261,7 +265,10 @@ def _derived_names(select: exp.Select) -> list[str]:
 
 
 def _implied(pred: exp.Expression) -> list[exp.EQ | exp.NullSafeEQ]:
-    """The equalities that hold wherever the predicate does: its conjuncts, or those common to all alternatives of an OR."""
+    """The equalities that hold wherever the predicate does.
+
+    They are its conjuncts, or those common to all alternatives of an OR.
+    """
     pred = pred.unnest()
     if isinstance(pred, exp.EQ | exp.NullSafeEQ):
         return [pred]

@@ -1,7 +1,8 @@
-"""The user's own functions: how they are defined is part of a view's definition, and what they read or ask for is the view's (pure).
+"""The user's own functions (pure).
 
-Spark inlines SQL functions when it analyses a statement; nothing tells the view's text that another body was given to one.
-Of a function in another language (Python, Java) only its name is known.
+How they are defined is part of a view's definition, and what they read or ask for is the view's.
+Spark inlines SQL functions when it analyses a statement; nothing tells the view's text that another body was given to
+one. Of a function in another language (Python, Java) only its name is known.
 """
 
 from __future__ import annotations

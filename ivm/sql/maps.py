@@ -60,7 +60,9 @@ def canonical(node: exp.Expression, type_: str) -> exp.Expression:
 
 
 def encoded(node: exp.Expression, type_: str, exact: bool = False, as_float: _Leaf | None = None) -> exp.Expression:
-    """A value with its maps as sorted arrays of entries and, if `exact`, its floats as texts; or as what `as_float` makes of them.
+    """A value with its maps as sorted arrays of entries.
+
+    If `exact`, its floats are texts; or they are what `as_float` makes of them.
 
     >>> encoded(exp.column("m"), "map<string,int>").sql("spark")
     'ARRAY_SORT(MAP_ENTRIES(m))'

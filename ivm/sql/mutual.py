@@ -4,7 +4,8 @@
 
     r AS (SELECT 0, A's columns, NULLs UNION SELECT 1, NULLs, B's columns), a AS (r where 0), b AS (r where 1)
 
-Spark knows an entry only after it is defined. SQL:1999 has such recursion; its entries are all sets (UNION) or all bags (UNION ALL) here.
+Spark knows an entry only after it is defined. SQL:1999 has such recursion; its entries are all sets (UNION) or all bags
+(UNION ALL) here.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class _Entry:
 def merged(sql: str, relations: Mapping[str, Sequence[Column]], schema: Callable[[str], tuple[Column, ...]]) -> str:
     """The statement with each group of entries that read each other as one; itself where there is none.
 
-    `relations` are the tables it may read, by lower-case name; `schema` gives a statement's columns. Raises ViewError for groups that have no such form.
+    `relations` are the tables it may read, by lower-case name; `schema` gives a statement's columns. Raises ViewError
+    for groups that have no such form.
     """
     with_ = query_tree(sql).args.get("with_")
     if with_ is None or not with_.args.get("recursive") or all(t.lower() in relations for t in _reads(sql)):
@@ -158,10 +160,12 @@ def _reads(part: str) -> set[str]:
 def _as_one(group: list[_Entry], typed: dict[str, list[Column]], name: str) -> list[str]:
     """The common recursion, and each entry as what it has of it."""
     places = {e.key: [f"c{i}_{j}" for j, _ in enumerate(typed[e.key])] for i, e in enumerate(group)}
+    outs_of = {
+        e.key: ", ".join(f"{ident(p)} AS {ident(c.name)}" for p, c in zip(places[e.key], typed[e.key], strict=True))
+        for e in group
+    }
     rows = {
-        e.key: f"(SELECT {', '.join(f'{ident(p)} AS {ident(c.name)}' for p, c in zip(places[e.key], typed[e.key], strict=True))} "
-        f"FROM {ident(name)} WHERE {ident(_ENTRY)} = {i})"
-        for i, e in enumerate(group)
+        e.key: f"(SELECT {outs_of[e.key]} FROM {ident(name)} WHERE {ident(_ENTRY)} = {i})" for i, e in enumerate(group)
     }
     split = {e.key: _parts(e) for e in group}
     kinds = set().union(*(k for _, k in split.values()))
@@ -181,7 +185,10 @@ def _as_one(group: list[_Entry], typed: dict[str, list[Column]], name: str) -> l
         ]
         for part in split[entry.key][0]:
             own = _reads(part) & rows.keys()
-            query = f"SELECT {i} AS {ident(_ENTRY)}, {', '.join(outs)} FROM (\n{splice(part, rows)}\n) AS q{_listed(places[entry.key])}"
+            query = (
+                f"SELECT {i} AS {ident(_ENTRY)}, {', '.join(outs)} FROM (\n{splice(part, rows)}\n"
+                f") AS q{_listed(places[entry.key])}"
+            )
             (steps if own else bases).append(query)
     word = " UNION " if kinds == {True} else " UNION ALL "
     return [

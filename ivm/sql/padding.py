@@ -1,8 +1,8 @@
 """Where Spark would pad a CHAR column in a comparison, which only the declared type of its table tells it to (pure).
 
 Spark hands out a CHAR(n) column as a string padded to n characters, and pads what is compared with the bare column, to
-the longer of both: `c = 'a'` holds for 'a    '. Our statements read such columns from datasets that declare strings: all
-they compute from a value is right, but such a comparison would not be padded.
+the longer of both: `c = 'a'` holds for 'a    '. Our statements read such columns from datasets that declare strings:
+all they compute from a value is right, but such a comparison would not be padded.
 
 Invariant: a query for which `compares_padded` is False means the same over padded strings as over CHAR columns.
 """
@@ -59,7 +59,8 @@ def compares_padded(tree: exp.Expression, columns: Iterable[str]) -> bool:
     """Whether the query compares one of these columns with something.
 
     >>> from sqlglot import parse_one
-    >>> [compares_padded(parse_one(f"SELECT c, length(c) AS n FROM t {w}"), ["C"]) for w in ("", "WHERE c = 'a'", "WHERE n = 1", "GROUP BY c")]
+    >>> clauses = ("", "WHERE c = 'a'", "WHERE n = 1", "GROUP BY c")
+    >>> [compares_padded(parse_one(f"SELECT c, length(c) AS n FROM t {w}"), ["C"]) for w in clauses]
     [False, True, False, False]
     >>> compares_padded(parse_one("SELECT 1 FROM t JOIN u USING (c)"), ["c"])
     True
@@ -90,7 +91,9 @@ def _operands(node: exp.Expression) -> Iterable[exp.Expression]:
 
 
 def keeps_padding(sql: str) -> bool:
-    """Whether a query's CHAR columns hold what they declare: a set operation declares its first side's length for all sides.
+    """Whether a query's CHAR columns hold what they declare.
+
+    A set operation declares its first side's length for all sides.
 
     >>> keeps_padding("SELECT c FROM t"), keeps_padding("SELECT c FROM t UNION ALL SELECT d FROM t")
     (True, False)

@@ -113,7 +113,10 @@ def _check_storable(columns: tuple[Column, ...]) -> None:
 
 
 def _variants(units: tuple[Unit, ...], relations: dict[str, Relation]) -> list[str]:
-    """The VARIANT columns that a delta of the view would have to carry: those it reads, or a table that has no others."""
+    """The VARIANT columns that a delta of the view would have to carry.
+
+    They are those it reads, or a table that has no others.
+    """
     found: dict[str, None] = {}
     for leaf in (leaf for unit in units for branch in unit.core.branches for leaf in branch.leaves):
         types = {c.name: c.type for c in relations[leaf.relation].columns} if leaf.relation in relations else {}
@@ -124,7 +127,10 @@ def _variants(units: tuple[Unit, ...], relations: dict[str, Relation]) -> list[s
 
 
 def _chance(sql: str, nulls: dict[str, str], analyzer: Analyzer) -> str | None:
-    """What of a statement the engine itself says to give other answers: its functions (of the user's own, too), and words that it reads as a time."""
+    """What of a statement the engine itself says to give other answers.
+
+    That is its functions (of the user's own, too), and words that it reads as a time.
+    """
     if complaint := analyzer.chance(splice(sql, nulls)):
         return complaint
     words = time_words(sql)
@@ -134,9 +140,12 @@ def _chance(sql: str, nulls: dict[str, str], analyzer: Analyzer) -> str | None:
 
 
 def _with_field_names(node: exp.Expression) -> exp.Expression:
-    """struct(a, b + 1 AS c) as named_struct('a', a, 'c', b + 1): its fields are named after what they read, which we rename.
+    """struct(a, b + 1 AS c) as named_struct('a', a, 'c', b + 1).
 
-    >>> _with_field_names(exp.Anonymous(this="STRUCT", expressions=[exp.column("a", "t"), exp.Literal.number(1)])).sql("spark")
+    Its fields are named after what they read, which we rename.
+
+    >>> call = exp.Anonymous(this="STRUCT", expressions=[exp.column("a", "t"), exp.Literal.number(1)])
+    >>> _with_field_names(call).sql("spark")
     "NAMED_STRUCT('a', t.a, 'col2', 1)"
     """
     if not isinstance(node, exp.Struct | exp.Anonymous) or (

@@ -124,7 +124,10 @@ class Units:
         return [Block([leaf_item(alias, name)], [], [(n, leaf_column(alias, f"c{i}")) for i, n in enumerate(names)])]
 
     def flags(self, blocks: list[Block], taken: set[str]) -> Block:
-        """A one-row unit: whether a query has rows, and whether its first column has NULLs. It changes only when these do."""
+        """A one-row unit: whether a query has rows, and whether its first column has NULLs.
+
+        It changes only when these do.
+        """
         blocks = self.aligned(blocks)
         scopes: list[Scope] = [{("", "__ivm_first"): b.outs[0][1]} for b in blocks]
         every, known = exp.Count(this=exp.Star()), exp.Count(this=inner_column("__ivm_first"))
@@ -157,7 +160,10 @@ class Units:
     def intersection(
         self, left: list[Block], right: list[Block], minus: bool, every: bool, taken: set[str]
     ) -> list[Block]:
-        """INTERSECT and EXCEPT by counting each row on both sides; with ALL the row comes back as often as the counts say."""
+        """INTERSECT and EXCEPT by counting each row on both sides.
+
+        With ALL the row comes back as often as the counts say.
+        """
         names = [n for n, _ in left[0].outs]
         blocks = self.aligned(left + right)
         scopes: list[Scope] = []
@@ -202,8 +208,9 @@ class Units:
         inline: Inline,
         sets: list[tuple[int, ...]] | None = None,
     ) -> list[Block]:
-        """Make a unit of `blocks` GROUP BY `keys`, by each of the grouping `sets` if given; return the block that reads it.
+        """Make a unit of `blocks` GROUP BY `keys`, by each of the grouping `sets` if given.
 
+        Returns the block that reads it.
         Keys, select list and HAVING are in terms of the scopes' names; each block computes them its own way.
         """
         conditions = list(conjuncts(having))
@@ -516,7 +523,10 @@ class Units:
         return unit.name
 
     def _anchored(self, core: Core, reduce: Reduce) -> Core:
-        """A core whose affected partitions can be read by their keys: where several leaves make the rows and none has the keys, the rows are stored."""
+        """A core whose affected partitions can be read by their keys.
+
+        Where several leaves make the rows and none has the keys, the rows are stored.
+        """
         found = [set(anchor(b, {k.name for k in reduce.keys}, self.relations)[1]) for b in core.branches]
         if set.intersection(*found) or sum(len(b.leaves) for b in core.branches) <= 1:
             return core

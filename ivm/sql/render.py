@@ -68,7 +68,10 @@ def reduce_sql(reduce: Reduce, rows: str) -> str:
     keys = [k.name for k in reduce.keys]
     calls = [f"{c.sql} AS {ident(c.name)}" for c in reduce.calls]
     if reduce.kind == "group":
-        return f"SELECT {', '.join([ident(k) for k in keys] + calls) or '1 AS `__ivm_one`'}\nFROM ({rows}) AS `__ivm_core`{group_by(keys)}"
+        return (
+            f"SELECT {', '.join([ident(k) for k in keys] + calls) or '1 AS `__ivm_one`'}\n"
+            f"FROM ({rows}) AS `__ivm_core`{group_by(keys)}"
+        )
     return f"SELECT {', '.join(['*', *calls])}\nFROM ({rows}) AS `__ivm_core`" + (
         f"\n{reduce.tail}" if reduce.tail else ""
     )

@@ -77,7 +77,10 @@ def spelled_casts(sql: str) -> str:
             and text.start == word.start
             and literal[-1:] not in "fF"
         ):
-            sql = f"{sql[: word.start]}{sqlglot.parse_one(literal, read=IvmSpark).sql(dialect=IvmSpark)}{sql[word.end + 1 :]}"
+            sql = (
+                f"{sql[: word.start]}{sqlglot.parse_one(literal, read=IvmSpark).sql(dialect=IvmSpark)}"
+                f"{sql[word.end + 1 :]}"
+            )
         elif word.text.upper() in ("DATE", "TIMESTAMP") and text.token_type is TokenType.STRING:
             sql = (
                 f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"

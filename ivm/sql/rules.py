@@ -22,8 +22,14 @@ TIES = "rows that tie in a window's order are ordered by all columns that the wi
 SET_RECURSION = (
     "WITH RECURSIVE ... UNION gives each row once, as in standard SQL (Spark itself has only UNION ALL there)"
 )
-MUTUAL_RECURSION = "entries of WITH RECURSIVE that read each other are one recursion, as in standard SQL (Spark itself has only entries that read earlier ones)"
-LEAST = "a recursion of which only min() is taken, and which grows with it, keeps the least value for each of its other columns"
+MUTUAL_RECURSION = (
+    "entries of WITH RECURSIVE that read each other are one recursion, "
+    "as in standard SQL (Spark itself has only entries that read earlier ones)"
+)
+LEAST = (
+    "a recursion of which only min() is taken, and which grows with it, "
+    "keeps the least value for each of its other columns"
+)
 #: What Spark itself can't run.
 BEYOND_SPARK = (SET_RECURSION, MUTUAL_RECURSION)
 TOP = "rows that tie in ORDER BY ... LIMIT are ordered by all of its columns"
@@ -43,7 +49,10 @@ def _call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
 
 
 def ordered_value(call: exp.Expression) -> exp.Expression | None:
-    """What an aggregate or window function gives back one or several of, chosen by an order; None for other functions."""
+    """What an aggregate or window function gives back one or several of, chosen by an order.
+
+    None for other functions.
+    """
     _, name, arguments = _parts(call)
     if not arguments or name not in _CHOOSING:
         return None
@@ -51,8 +60,9 @@ def ordered_value(call: exp.Expression) -> exp.Expression | None:
 
 
 def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str | None]:
-    """An aggregate call with one value for each bag of rows, and the rule that makes it so (None if it had one already).
+    """An aggregate call with one value for each bag of rows, and the rule that makes it so.
 
+    The rule is None if the call had one value already.
     `type_` is that of its `ordered_value`: maps are compared, and counted, in their encoded form.
     """
     inner, name, arguments = _parts(call)
@@ -109,7 +119,10 @@ def ties_matter(window: exp.Window) -> bool:
 
 
 def left_to_chance(window: exp.Window) -> bool:
-    """Whether a window function sees where rows that tie stand among their peers: breaking the ties would change its frame."""
+    """Whether a window function sees where rows that tie stand among their peers.
+
+    Breaking the ties would change its frame.
+    """
     _, name, _ = _parts(window.this)
     spec = window.args.get("spec")
     by_rows = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
@@ -117,12 +130,13 @@ def left_to_chance(window: exp.Window) -> bool:
 
 
 def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.Expression | None:
-    """A window function that `left_to_chance` names, over the same frame, as a function of the set of rows in it; None where there is none.
+    """A window function that `left_to_chance` names, as a function of the set of rows in its frame.
 
-    The last value of a frame is that of its greatest row, by the window's order and then by `columns`; a list, and the n-th row, come from the
-    frame's rows sorted so. `type_` is that of the function's `ordered_value`.
-    Orders of mixed directions, or with NULLs at the other end, have no greatest row that a comparison of structs finds: there
-    the frame has to begin with the partition.
+    None where there is none.
+    The last value of a frame is that of its greatest row, by the window's order and then by `columns`; a list, and the
+    n-th row, come from the frame's rows sorted so. `type_` is that of the function's `ordered_value`.
+    Orders of mixed directions, or with NULLs at the other end, have no greatest row that a comparison of structs finds:
+    there the frame has to begin with the partition.
     """
     _, name, arguments = _parts(window.this)
     around = {type(w) for w in _wrapped(window.this)}
@@ -163,7 +177,10 @@ def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.E
 def _from_the_first(
     window: exp.Window, name: str, arguments: Sequence[exp.Expression], columns: Sequence[Column], nulls_ignored: bool
 ) -> exp.Expression | None:
-    """The same where frames begin with the partition: the frame's rows are as many of the partition's first as it has."""
+    """The same where frames begin with the partition.
+
+    The frame's rows are as many of the partition's first as it has.
+    """
     spec = window.args.get("spec")
     if spec is not None and str(spec.args.get("start")).upper() != "UNBOUNDED":
         return None

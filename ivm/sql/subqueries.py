@@ -143,7 +143,8 @@ class Subqueries:
 
     def _one_block(self, query: exp.Expression, ctes: Ctes) -> Block:
         blocks = self.compiler.query(query, ctes)
-        # Stored, an inner query with dependents of its own is maintained by its own rows, not by all that the outer ones meet.
+        # Stored, an inner query with dependents of its own is maintained by its own rows,
+        # not by all that the outer ones meet.
         nested = any(True for p in (*blocks[0].preds, *(e for _, e in blocks[0].outs)) for _ in queries(p))
         if len(blocks) > 1 or nested or any(i.side for i in blocks[0].items):
             blocks = self.compiler.units.stored(blocks, self.compiler.taken)
@@ -172,7 +173,10 @@ class Subqueries:
         return exp.Subquery(this=select_of(inner))
 
     def _settled(self, node: exp.Expression) -> exp.Expression:
-        """Aggregate calls that have one value for each bag of rows: both states are evaluated, and must not differ by chance."""
+        """Aggregate calls that have one value for each bag of rows.
+
+        Both states are evaluated, and must not differ by chance.
+        """
 
         def swap(n: exp.Expression) -> exp.Expression | None:
             if isinstance(n, exp.Query):
@@ -197,7 +201,10 @@ class Subqueries:
         return rewritten(node, swap)
 
     def _without_ties(self, node: exp.Select, block: Block, scope: Scope) -> exp.Select:
-        """The query with window functions that have one value for each bag of rows: rows that tie are ordered by all columns that it reads of its own tables."""
+        """The query with window functions that have one value for each bag of rows.
+
+        Rows that tie are ordered by all columns that it reads of its own tables.
+        """
         windows = [w for e in node.expressions for w in e.find_all(exp.Window) if ties_matter(w) or left_to_chance(w)]
         if not windows:
             return node

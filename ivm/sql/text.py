@@ -47,7 +47,8 @@ def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
 def arrange_hints(sql: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """(relation, keys) of each hint ARRANGE(relation, key, ...) of a statement, in lower case.
 
-    >>> arrange_hints("SELECT /*+ ARRANGE(lineitem, l_partkey) */ 1 AS one FROM part JOIN lineitem ON p_partkey = l_partkey")
+    >>> joined = "part JOIN lineitem ON p_partkey = l_partkey"
+    >>> arrange_hints(f"SELECT /*+ ARRANGE(lineitem, l_partkey) */ 1 AS one FROM {joined}")
     (('lineitem', ('l_partkey',)),)
     """
     calls = [

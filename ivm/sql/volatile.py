@@ -1,7 +1,8 @@
-"""What gives another answer each time it is asked, though Spark calls it deterministic: it holds for the length of one statement only (pure).
+"""What gives another answer each time it is asked, though Spark calls it deterministic (pure).
 
-What Spark itself calls non-deterministic is found by asking (`Analyzer.chance`); this is the rest: the time, the session, the version,
-and functions that draw random numbers unseen.
+It holds for the length of one statement only.
+What Spark itself calls non-deterministic is found by asking (`Analyzer.chance`); this is the rest: the time, the
+session, the version, and functions that draw random numbers unseen.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from ivm.sql.dialect import IvmSpark, function_name
 
 _OF_THE_SESSION = (
     "current_date", "curdate", "current_timestamp", "now", "localtimestamp", "current_time", "current_timezone",
-    "current_user", "user", "session_user", "current_database", "current_schema", "current_catalog", "current_path", "version",
+    "current_user", "user", "session_user", "current_database", "current_schema", "current_catalog", "current_path",
+    "version",
 )  # fmt: skip
-#: Spark calls these non-deterministic itself; they are named here for the sake of a plain reason, and for other engines.
+#: Spark calls these non-deterministic itself; they are named here for the sake of a plain reason,
+#: and for other engines.
 _RANDOM = (
-    "rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform", "monotonically_increasing_id", "spark_partition_id",
-    "input_file_name", "input_file_block_start", "input_file_block_length",
+    "rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform", "monotonically_increasing_id",
+    "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length",
 )  # fmt: skip
 #: Functions that give another answer each time, whatever they are given.
 VOLATILE = frozenset([*_OF_THE_SESSION, *_RANDOM])
@@ -32,8 +35,10 @@ _SKETCHES = ("kll_sketch_agg_", "kll_merge_agg_", "kll_sketch_merge_")
 #: Functions that give the time if called without arguments.
 _OF_NOW = ("unix_timestamp", "to_unix_timestamp")
 #: Without parentheses they are words of the grammar, or columns of that name.
-_BARE = ("current_date", "current_timestamp", "current_time", "localtimestamp", "current_user", "user", "session_user", "current_catalog",
-         "current_database", "current_schema", "current_path")  # fmt: skip
+_BARE = (
+    "current_date", "current_timestamp", "current_time", "localtimestamp", "current_user", "user", "session_user",
+    "current_catalog", "current_database", "current_schema", "current_path",
+)  # fmt: skip
 #: Words that Spark reads as a time where it casts a literal, perhaps followed by a time zone.
 _WORD = re.compile(r"\s*(now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
 #: What stands for them while the engine is asked how it reads them.

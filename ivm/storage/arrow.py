@@ -1,6 +1,7 @@
 """An object store as one of Arrow's file systems, to read Parquet files part by part.
 
-delta-rs has one of its own (`deltalake.fs`), which holds the interpreter while it waits and was seen to block for ever among threads.
+delta-rs has one of its own (`deltalake.fs`), which holds the interpreter while it waits and was seen to block for ever
+among threads.
 """
 
 from __future__ import annotations

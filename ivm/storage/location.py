@@ -3,9 +3,9 @@
     folder          /lake/sales
     object store    s3://bucket/sales    abfss://container@account.dfs.core.windows.net/sales    gs://bucket/sales
 
-Invariant: a URL has one spelling here (s3a:// is s3://, see `ivm.parameters.location`), which delta-rs reads as it is and of which
-Spark's is made in `ivm.names`. What is written is there whole or not at all, and of several that create one thing, or
-swap it for another, one succeeds.
+Invariant: a URL has one spelling here (s3a:// is s3://, see `ivm.parameters.location`), which delta-rs reads as it is
+and of which Spark's is made in `ivm.names`. What is written is there whole or not at all, and of several that create
+one thing, or swap it for another, one succeeds.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class Location:
     def holds(self, other: Location) -> bool:
         """Whether another one is this one or lies in it; links in a local path are followed.
 
-        >>> Location("s3://lake/a").holds(Location("s3://lake/a/b")), Location("s3://lake/a").holds(Location("s3://lake/ab"))
+        >>> folder = Location("s3://lake/a")
+        >>> folder.holds(Location("s3://lake/a/b")), folder.holds(Location("s3://lake/ab"))
         (True, False)
         """
         mine, its = (str(Path(x.url).resolve()) if x.local else x.url for x in (self, other))
@@ -139,7 +140,10 @@ class Location:
         return store.create(key, data)
 
     def swap(self, data: bytes, tag: str) -> str | None:
-        """Replace a file's content if its tag is still this one (compare-and-swap); its new tag, or None where it was another."""
+        """Replace a file's content if its tag is still this one (compare-and-swap).
+
+        Returns its new tag, or None where it was another.
+        """
         store, key = self._at
         return store.swap(key, data, tag)
 
@@ -178,7 +182,10 @@ class Location:
         store.make(key)
 
     def check(self) -> None:
-        """Raises StorageError where the store can't be reached, lacks the bucket or refuses us; asks it once. ConfigError where a file is here."""
+        """Raises StorageError where the store can't be reached, lacks the bucket or refuses us; asks it once.
+
+        ConfigError where a file is here.
+        """
         store, key = self._at
         store.check(key)
 
@@ -189,7 +196,10 @@ class Location:
 
     @contextmanager
     def near(self) -> Iterator[str]:
-        """A folder of this machine for what only this process reads: this one, or a temporary one where it is remote."""
+        """A folder of this machine for what only this process reads.
+
+        This one, or a temporary one where it is remote.
+        """
         if self.local:
             yield self.url
             return

@@ -1,11 +1,12 @@
 """One holder at a time of what lies under a root.
 
     folder          a lock of the system on a file, which ends with the process, however that ends
-    object store    an object that says who holds it, made by put-if-absent and rewritten by compare-and-swap every BEAT seconds;
-                    after LEASE seconds without that, or at once where its process is known to be gone, another takes it over likewise
+    object store    an object that says who holds it, made by put-if-absent and rewritten by compare-and-swap every
+                    BEAT seconds; after LEASE seconds without that, or at once where its process is known to be gone,
+                    another takes it over likewise
 
-Invariant: of several that take it one succeeds, and who has lost it learns that before it commits (`Fence`). Clocks of different machines
-are never compared: an object's age is told by its store.
+Invariant: of several that take it one succeeds, and who has lost it learns that before it commits (`Fence`). Clocks of
+different machines are never compared: an object's age is told by its store.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ def _file_lock(lock: Location, whose: str) -> Iterator[Fence]:
 
 @dataclass(frozen=True)
 class Holder:
-    """What the lock object says: who holds it, "" for nobody. `machine` and `started` tell one process from all others, where the system does."""
+    """What the lock object says: who holds it, "" for nobody.
+
+    `machine` and `started` tell one process from all others, where the system does.
+    """
 
     token: str = ""
     host: str = ""
@@ -218,7 +222,10 @@ def _taken(lock: Location, whose: str, holder: Holder) -> str:
     raise _busy(
         whose,
         who,
-        f"Run it again when the other has ended; one that died is taken over {LEASE:g} seconds after its last sign of life.",
+        (
+            f"Run it again when the other has ended; one that died is taken over {LEASE:g} seconds after its last "
+            "sign of life."
+        ),
     )
 
 

@@ -1,7 +1,8 @@
-"""Object stores: S3 and what speaks its protocol, Azure, Google Cloud, through the library that delta-rs itself stands on.
+"""Object stores: S3 and what speaks its protocol, Azure, Google Cloud.
 
-Both take endpoint, region and credentials from the same variables of the environment (AWS_*, AZURE_*, GOOGLE_*), so that who can open
-a table can also lock it. Keys are objects; a folder is what several keys begin with.
+They are reached through the library that delta-rs itself stands on.
+Both take endpoint, region and credentials from the same variables of the environment (AWS_*, AZURE_*, GOOGLE_*), so
+that who can open a table can also lock it. Keys are objects; a folder is what several keys begin with.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ R = TypeVar("R")
 #: Schemes that are served, as they are spelled here.
 SCHEMES = ("s3", "abfss", "abfs", "gs")
 #: Somebody waits: a store that can't be reached shall be told of in seconds. delta-rs tries for three minutes.
-_RETRY = {"max_retries": 3, "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2}, "retry_timeout": timedelta(seconds=15)}  # fmt: skip
+_RETRY = {
+    "max_retries": 3,
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
+    "retry_timeout": timedelta(seconds=15),
+}
 _CLIENT = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=60)}
 #: delta-rs reads it from the environment; options of a client that are given here would hide it.
 _ALLOW_HTTP = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "ALLOW_HTTP")
@@ -42,8 +47,14 @@ _REFUSED = (
     "AuthorizationFailure",
 )
 _VARIABLES = {
-    "s3": "AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY; AWS_ALLOW_HTTP=true for an http:// endpoint",
-    "abfss": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET, AZURE_TENANT_ID",
+    "s3": (
+        "AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY; "
+        "AWS_ALLOW_HTTP=true for an http:// endpoint"
+    ),
+    "abfss": (
+        "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET, "
+        "AZURE_TENANT_ID"
+    ),
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
 }
 
@@ -65,8 +76,8 @@ def opened(root: str) -> Objects:
 def trouble(url: str, error: Exception) -> StorageError:
     """What an error of a store means, in one sentence; no variable's value is in it.
 
-    >>> print(trouble("s3://lake/x", Exception("... 404 Not Found: <Error><Code>NoSuchBucket</Code>...")))
-    There is no bucket 'lake' for s3://lake/x. Create it, or correct the URL; the endpoint is taken from the environment.
+    >>> print(trouble("s3://l/x", Exception("... 404 Not Found: <Error><Code>NoSuchBucket</Code>...")))
+    There is no bucket 'l' for s3://l/x. Create it, or correct the URL; the endpoint is taken from the environment.
     """
     scheme, _, rest = url.partition("://")
     bucket, text = rest.partition("/")[0], str(error)
@@ -119,7 +130,10 @@ def _told(method: Callable[P, R]) -> Callable[P, R]:
 
 
 class Objects:
-    """Implements `ivm.storage.store.Store` over one bucket. Raises StorageError where the store doesn't answer, or refuses."""
+    """Implements `ivm.storage.store.Store` over one bucket.
+
+    Raises StorageError where the store doesn't answer, or refuses.
+    """
 
     def __init__(self, root: str, store: Any) -> None:
         self.root, self._store = root, store

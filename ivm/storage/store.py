@@ -1,4 +1,7 @@
-"""What a location needs of the place that it lies in. `key` is an absolute path for a folder, else the object's name in its bucket."""
+"""What a location needs of the place that it lies in.
+
+`key` is an absolute path for a folder, else the object's name in its bucket.
+"""
 
 from __future__ import annotations
 

@@ -31,12 +31,16 @@ from ivm.errors import ConfigError
 from ivm.storage.location import Location
 from ivm.testing.primitives import PRIMITIVES, Kind, Primitive
 
-#: What differs from run to run in a path: ids of attempts, hashes, and the epoch where it names what is only there for a while.
+#: What differs from run to run in a path: ids of attempts, hashes,
+#: and the epoch where it names what is only there for a while.
 _RANDOM = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]{4,})*|(?<=scratch/)\d+|(?<=staging/)\d+")
 
 
 class Killed(BaseException):
-    """The process is dead: this write and all later ones of it don't happen. Not an Exception, so that nobody handles it."""
+    """The process is dead: this write and all later ones of it don't happen.
+
+    Not an Exception, so that nobody handles it.
+    """
 
 
 class Moment(Enum):

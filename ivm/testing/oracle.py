@@ -124,7 +124,10 @@ class Lake:
     def check(
         self, views: Mapping[str, str], batches: int = 4, changes: int = 3, mode: str = "auto", lane: str = "auto"
     ) -> Pipeline:
-        """Build the views, then compare them with a recompute after each batch. Raises AssertionError naming seed and batch."""
+        """Build the views, then compare them with a recompute after each batch.
+
+        Raises AssertionError naming seed and batch.
+        """
         pipe = self.pipeline(views, mode, lane)
         self.compare(pipe, "first build")
         for batch in range(1, batches + 1):
@@ -148,7 +151,10 @@ class Lake:
                 raise AssertionError(f"seed {self.seed}, {what}, {view.strategy}: {result}")
 
     def differences(self, pipe: Pipeline) -> dict[str, str]:
-        """Refresh, and compare all views with their recompute in Python: what fails or differs, by view. Quicker than `compare`."""
+        """Refresh, and compare all views with their recompute in Python: what fails or differs, by view.
+
+        Quicker than `compare`.
+        """
         report = pipe.refresh()
         found = {name: f"failed: {view.error}" for name, view in report.views.items() if view.error}
         manifest = pipe.context.log.manifest()
@@ -160,7 +166,8 @@ class Lake:
                 actual = bag(native.table(pipe.context.layout.table(name.lower(), True)).to_pyarrow_table())
                 if actual != expected:
                     found[name] = (
-                        f"{view.strategy}: missing {list((expected - actual).items())[:3]}, unexpected {list((actual - expected).items())[:3]}"
+                        f"{view.strategy}: missing {list((expected - actual).items())[:3]}, "
+                        f"unexpected {list((actual - expected).items())[:3]}"
                     )
         return found
 

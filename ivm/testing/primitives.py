@@ -1,4 +1,7 @@
-"""The primitives by which anything is written, for the fault injector: where they are bound, what they write, how they fail."""
+"""The primitives by which anything is written, for the fault injector.
+
+Where they are bound, what they write, how they fail.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from ivm.storage.location import Location
 Target = Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[str, str]]
 
 _STATEMENT = re.compile(
-    r"\s*(MERGE|INSERT|UPDATE|DELETE|OPTIMIZE|VACUUM|RESTORE|REORG|TRUNCATE|ALTER|DROP\s+TABLE|CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?TABLE)\b",
+    r"\s*(MERGE|INSERT|UPDATE|DELETE|OPTIMIZE|VACUUM|RESTORE|REORG|TRUNCATE|ALTER|DROP\s+TABLE|"
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?TABLE)\b",
     re.I,
 )
 _REASONS = {

@@ -89,7 +89,10 @@ class Scene:
         return pipe
 
     def save(self) -> None:
-        """Take the lake as it is for the state that every try starts from, and compute what is right there, and with all follow-ups."""
+        """Take the lake as it is for the state that every try starts from.
+
+        Computes what is right there, and with all follow-ups.
+        """
         after = self._copy("after")
         self._follow(after, len(self.follow_up))
         self._expected = {False: self.recomputed(self.folder), True: self.recomputed(after)}
@@ -123,8 +126,9 @@ class Scene:
         return counted.points
 
     def tried(self, action: Action, faults: Sequence[Fault], late: bool = False) -> Try:
-        """An action, again and again with one fault after the other, then the recovery by new processes, and what is not right then.
+        """An action, again and again with one fault after the other, then the recovery by new processes.
 
+        Returns what is not right then.
         Between the runs the sources move on; `late`, only when all is well again, which is judged before.
         """
         folder = self._copy(f"try_{self._tries}")
@@ -198,13 +202,17 @@ def differences(pipe: Pipeline, expected: Mapping[str, Counter[str]]) -> list[st
             continue
         if actual != right:
             found.append(
-                f"{name} differs: missing {list((right - actual).items())[:3]}, unexpected {list((actual - right).items())[:3]}"
+                f"{name} differs: missing {list((right - actual).items())[:3]}, "
+                f"unexpected {list((actual - right).items())[:3]}"
             )
     return found
 
 
 def leftovers(pipe: Pipeline) -> list[str]:
-    """What lies under the root and belongs to no state: staged rows, scratch, traces of no generation, rows of no epoch."""
+    """What lies under the root and belongs to no state.
+
+    Staged rows, scratch, traces of no generation, rows of no epoch.
+    """
     layout, log = pipe.context.layout, pipe.context.log
     internal = layout.internal
     manifest = log.manifest()

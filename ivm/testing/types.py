@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NINES = "9" * 38
-# Not yet: a timestamp on one of the days that the calendar left out (5 to 14 October 1582). Read from INT96, Spark's table and its
-# change feed were seen to give it five days apart: a deleted row isn't found, and the gate holds the view back.
+# Not yet: a timestamp on one of the days that the calendar left out (5 to 14 October 1582). Read from INT96, Spark's
+# table and its change feed were seen to give it five days apart: a deleted row isn't found, and the gate holds the view
+# back.
 _TIMES = [
     "0001-01-01 00:00:00", "1582-10-04 23:59:59.999999", "1582-10-15 00:00:00", "1969-12-31 23:59:59.999999",
     "2024-03-10 07:30:00.000001", "2024-11-03 05:30:00", "2024-11-03 06:30:00", "9999-12-31 00:00:00.999999",
@@ -115,10 +116,16 @@ class TypedLake:
 
     def _row(self, name: str) -> str:
         self._next += 1
-        return f"({self._next}L, {self._next % 3}, {', '.join(self.value(t) for t in list(self.tables[name].values())[2:])})"
+        return (
+            f"({self._next}L, {self._next % 3}, "
+            f"{', '.join(self.value(t) for t in list(self.tables[name].values())[2:])})"
+        )
 
     def _rows(self, name: str, rows: int) -> str:
-        return f"(SELECT * FROM VALUES {', '.join(self._row(name) for _ in range(rows))} AS v({', '.join(self.tables[name])}))"
+        return (
+            f"(SELECT * FROM VALUES {', '.join(self._row(name) for _ in range(rows))} "
+            f"AS v({', '.join(self.tables[name])}))"
+        )
 
     def value(self, type_: str) -> str:
         """A random literal of a type, from its edges; NULL in one of eight."""
@@ -173,7 +180,8 @@ class TypedLake:
         else:
             self.spark.sql(
                 f"MERGE INTO {ref} t USING {self._rows(name, 2)} s ON t.k = s.k + {self.random.randint(-9, 0)} "
-                f"WHEN MATCHED AND t.g = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET t.{column} = s.{column} WHEN NOT MATCHED THEN INSERT *"
+                "WHEN MATCHED AND t.g = 0 THEN DELETE "
+                f"WHEN MATCHED THEN UPDATE SET t.{column} = s.{column} WHEN NOT MATCHED THEN INSERT *"
             )
         return kind
 
@@ -188,7 +196,10 @@ class TypedLake:
 
 
 def differences(lake: TypedLake, pipe: Pipeline, views: Mapping[str, str], verify: bool = True) -> dict[str, str]:
-    """Refresh and compare each view with plain Spark's own result of its text, and that with `verify`: what failed or differs, by view."""
+    """Refresh and compare each view with plain Spark's own result of its text, and that with `verify`.
+
+    Returns what failed or differs, by view.
+    """
     report = pipe.refresh()
     found = {name: f"failed: {view.error}" for name, view in report.views.items() if view.error}
     for name in lake.tables:
@@ -239,7 +250,10 @@ def exact_bag(frame: DataFrame) -> Counter[str]:
 
 
 def _sorted_maps(value: Any) -> Any:
-    """Pairs in order: a map's entries come as a tuple of pairs; other tuples of pairs are sorted alike on both sides."""
+    """Pairs in order.
+
+    A map's entries come as a tuple of pairs; other tuples of pairs are sorted alike on both sides.
+    """
     if isinstance(value, tuple):
         parts = tuple(map(_sorted_maps, value))
         return (
@@ -251,8 +265,9 @@ def _sorted_maps(value: Any) -> Any:
 
 
 def typed_views(table: str, columns: Mapping[str, str], joined: int = 1) -> dict[str, str]:
-    """Views over a table of `TypedLake`: its columns projected, counted, grouped, joined, ranked, and read through another view.
+    """Views over a table of `TypedLake`.
 
+    They project, count, group, join and rank its columns, and read through another view.
     `joined` columns are joined on and grouped by one by one.
     """
     values = [c for c in columns if c not in ("k", "g")]
@@ -269,7 +284,9 @@ def typed_views(table: str, columns: Mapping[str, str], joined: int = 1) -> dict
         "project": f"SELECT {', '.join(columns)} FROM {table}",
         "bag": f"SELECT {', '.join(groups)} FROM {table} WHERE g <> 2",
         "texts": f"SELECT {', '.join(['k', *texts])} FROM project WHERE g < 2",
-        "pairs": f"SELECT a.k, {', '.join(f'b.{c}' for c in groups)} FROM {table} a LEFT JOIN {table} b ON a.k = b.k + 1",
+        "pairs": (
+            f"SELECT a.k, {', '.join(f'b.{c}' for c in groups)} FROM {table} a LEFT JOIN {table} b ON a.k = b.k + 1"
+        ),
         "ranked": f"SELECT k, {', '.join(groups)}, row_number() OVER (PARTITION BY g ORDER BY k) AS r FROM {table}",
     }
     counts = [f"count({c}) AS n_{c}" for c in values] + [f"min({c}) AS a_{c}, max({c}) AS z_{c}" for c in comparable]
@@ -280,7 +297,8 @@ def typed_views(table: str, columns: Mapping[str, str], joined: int = 1) -> dict
         views[f"by_{c}"] = f"SELECT {c}, count(*) AS n, sum(k) AS s FROM {table} GROUP BY {c}"
     for c in comparable[-joined:]:
         views[f"join_{c}"] = (
-            f"SELECT a.k, b.k AS j, b.{c} FROM {table} a LEFT JOIN project b ON a.{c} = b.{c} AND a.g = b.g AND a.k <> b.k"
+            f"SELECT a.k, b.k AS j, b.{c} FROM {table} a "
+            f"LEFT JOIN project b ON a.{c} = b.{c} AND a.g = b.g AND a.k <> b.k"
         )
     return views
 

@@ -4,8 +4,8 @@
     join(a, b)  the least time at or after both;   meet(a, b)  the greatest at or before both
 
 (effective day, revision) and (epoch, iteration) are such products: (1, 3) and (2, 2) are not ordered, and what happened
-at both is first seen together at (2, 3). Source of the closure: McSherry, "What I'm stuck on", 2017-03-22; its quadratic
-search is replaced for two dimensions by a sweep that is linear in the times that come out, up to sorting.
+at both is first seen together at (2, 3). Source of the closure: McSherry, "What I'm stuck on", 2017-03-22; its
+quadratic search is replaced for two dimensions by a sweep that is linear in the times that come out, up to sorting.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     (key..., value..., time_0, time_1, ..., diff...)        one row an update; any engine can query it
 
-A trace is a sequence of batches: each holds the updates at times at or beyond its `lower` frontier and not beyond its `upper`.
-`since` is how far times have been advanced: reads at times beyond it are exact, others are refused. The frontiers are
-in the metadata of the commits that moved them, so they and the rows move together. So is the version at which such a
-commit was meant to come: where another one came before it or after it that changed rows, nothing is read any more.
+A trace is a sequence of batches: each holds the updates at times at or beyond its `lower` frontier and not beyond its
+`upper`. `since` is how far times have been advanced: reads at times beyond it are exact, others are refused. The
+frontiers are in the metadata of the commits that moved them, so they and the rows move together. So is the version at
+which such a commit was meant to come: where another one came before it or after it that changed rows, nothing is read
+any more.
 Source: differential dataflow's trace and its descriptions (lower, upper, since).
 """
 
@@ -87,7 +88,10 @@ class ArrangedTrace:
         diffs: Mapping[str, pa.DataType],
         dimensions: int = 1,
     ) -> ArrangedTrace:
-        """An empty trace. `diffs` are the parts of its Abelian group (one weight, or sums and counts); times have `dimensions` parts."""
+        """An empty trace.
+
+        `diffs` are the parts of its Abelian group (one weight, or sums and counts); times have `dimensions` parts.
+        """
         zero: Time = 0 if dimensions == 1 else (0,) * dimensions
         description = Description(
             tuple(keys), tuple(values), tuple(diffs), dimensions, Frontier.of(zero), Frontier.of(zero)
@@ -101,8 +105,9 @@ class ArrangedTrace:
     def load(
         cls, path: str, keys: Sequence[str], rows: pa.RecordBatchReader, at: int, origin: str, mark: str = ""
     ) -> ArrangedTrace:
-        """The trace of a collection that is known in whole at a time: `rows` (keys, values, time_0, weight); what was there is replaced.
+        """The trace of a collection that is known in whole at a time.
 
+        `rows` are (keys, values, time_0, weight); what was there is replaced.
         Rows sorted by key are found by few reads: files and row groups know their least and greatest key.
         """
         *columns, _, weight = rows.schema.names
@@ -111,14 +116,18 @@ class ArrangedTrace:
         )
         there = DeltaTable(path) if native.exists(path) else None
         write_deltalake(
-            there or path, rows, mode="overwrite", schema_mode="overwrite", target_file_size=FILE_BYTES, writer_properties=_ROW_GROUPS,
+            there or path, rows, mode="overwrite", schema_mode="overwrite", target_file_size=FILE_BYTES,
+            writer_properties=_ROW_GROUPS,
             commit_properties=_committed(description, there.version() + 1 if there else 0),
         )  # fmt: skip
         return cls(path)
 
     @property
     def description(self) -> Description:
-        """Where the trace stands. Raises StateError where somebody else changed its rows; files that were only rewritten are accepted."""
+        """Where the trace stands.
+
+        Raises StateError where somebody else changed its rows; files that were only rewritten are accepted.
+        """
         return self._opened()[1]
 
     def _opened(self) -> tuple[DeltaTable, Description]:
@@ -146,7 +155,10 @@ class ArrangedTrace:
     # -- writing ----------------------------------------------------------------------------------
 
     def append(self, batch: pa.Table, upper: Frontier, mark: str = "") -> None:
-        """Add the updates of the times from the trace's upper frontier to a new one. Raises StateError for updates outside."""
+        """Add the updates of the times from the trace's upper frontier to a new one.
+
+        Raises StateError for updates outside.
+        """
         delta, now = self._opened()
         if not upper.beyond(now.upper):
             raise StateError(
@@ -166,7 +178,10 @@ class ArrangedTrace:
         write_deltalake(delta, batch.select(schema.names).cast(schema), mode="append", commit_properties=committed)
 
     def advance(self, since: Frontier) -> None:
-        """Logical compaction: advance all times by a frontier and add up what became equal. Readers at or beyond it see no difference."""
+        """Logical compaction: advance all times by a frontier and add up what became equal.
+
+        Readers at or beyond it see no difference.
+        """
         delta, now = self._opened()
         if not since.beyond(now.since):
             raise StateError(
@@ -199,8 +214,9 @@ class ArrangedTrace:
     # -- reading ----------------------------------------------------------------------------------
 
     def read(self, as_of: Time, first: Any = None, last: Any = None) -> pa.Table:
-        """The collection at a time (keys, values, diffs), of all keys or those from `first` to `last` by the first key column.
+        """The collection at a time (keys, values, diffs).
 
+        Of all keys, or of those from `first` to `last` by the first key column.
         Raises StateError below `since` and where the trace is not complete yet.
         """
         now = self.description
@@ -217,9 +233,11 @@ class ArrangedTrace:
         scratch: Location,
         literals: int = EMBEDDED.literal_keys,
     ) -> pa.Table:
-        """The rows at a time that have any of the `wanted` keys (they and `literals` as `native.read_matching` takes them): `columns`, as often as they occur.
+        """The rows at a time that have any of the `wanted` keys: `columns`, as often as they occur.
 
-        Raises StateError below `since`, where the trace is not complete yet, and where a row would occur less than zero times.
+        The keys and `literals` are as `native.read_matching` takes them.
+        Raises StateError below `since`, where the trace is not complete yet, and where a row would occur less than zero
+        times.
         """
         now = self.description
         self._check(now, as_of)

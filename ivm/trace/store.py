@@ -33,7 +33,10 @@ TRACE_CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDura
 
 @dataclass(frozen=True)
 class Layout:
-    """What lies where under a pipeline's root: tables by their URL, as both lanes take it; files and folders as locations."""
+    """What lies where under a pipeline's root.
+
+    Tables by their URL, as both lanes take it; files and folders as locations.
+    """
 
     base: Location
 
@@ -95,13 +98,19 @@ class Layout:
         return self.internal / "arrangements"
 
     def arrangement(self, relation: str, keys: Sequence[str]) -> str:
-        """Readable, and another one for other keys whatever characters these have (but for their case, which Spark ignores)."""
+        """Readable, and another one for other keys, whatever characters these have.
+
+        Keys that differ only in case are the same ones, since Spark ignores it.
+        """
         keys = [k.lower() for k in keys]
         readable = re.sub(r"\W", "_", "_".join(keys))[:60]
         return f"{self.arrangements}/{relation}__by_{readable}_{hashlib.sha256(repr(keys).encode()).hexdigest()[:8]}"
 
     def staging(self, epoch: int, attempt: str, what: str) -> Location:
-        """Where one attempt at an epoch writes what is published, or judged, before it is. No other attempt writes there."""
+        """Where one attempt at an epoch writes what is published, or judged, before it is.
+
+        No other attempt writes there.
+        """
         return self.internal / "staging" / f"{epoch}_{attempt}" / what
 
     def scratch(self, epoch: int, attempt: str) -> Location:
@@ -109,7 +118,10 @@ class Layout:
         return self.internal / "scratch" / f"{epoch}_{attempt}"
 
     def sweep(self, kept: Collection[str]) -> None:
-        """Remove what attempts that are over left behind: staging, scratch, half-written files, generations of traces but those `kept`."""
+        """Remove what attempts that are over left behind.
+
+        That is staging, scratch, half-written files, and generations of traces but those `kept`.
+        """
         for folder in self._swept():
             if not any(path == folder.url or path.startswith(f"{folder}/") for path in kept):
                 folder.drop()
@@ -134,8 +146,9 @@ def append_batch(path: str, batch: pa.Table, epoch: int, app: str) -> bool:
 def read_batches(
     path: str, columns: Sequence[str], after: int, upto: int, schema: pa.Schema, counted: str = "true"
 ) -> pa.Table:
-    """The consolidated output delta of the epochs after < epoch <= upto that `counted` (a condition) lets in, with weights +1 or -1.
+    """The consolidated output delta of the epochs after < epoch <= upto, with weights +1 or -1.
 
+    It has the epochs that `counted` (a condition) lets in.
     Raises StateError where the trace isn't there: who asks knows that it was written.
     """
     wanted = pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())])

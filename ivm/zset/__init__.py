@@ -1,1 +1,4 @@
-"""Z-sets: bags whose rows have weights from an Abelian group, and the operators of DBSP and differential dataflow on them."""
+"""Z-sets: bags whose rows have weights from an Abelian group.
+
+With the operators of DBSP and differential dataflow on them.
+"""

@@ -2,9 +2,9 @@
 
     A Z-set is a map from rows to an Abelian group, zero for all but finitely many rows.
 
-A difference is an integer (the weight) or a tuple of numbers (sums and counts): `diffs` has one axis or two. A Z-set may
-hold a row several times; its meaning is the sum, and `consolidated` has each row once and no zeros. Every operator here
-is a function of the meaning. Operators by class (DBSP, Budiu et al., VLDB 2023):
+A difference is an integer (the weight) or a tuple of numbers (sums and counts): `diffs` has one axis or two. A Z-set
+may hold a row several times; its meaning is the sum, and `consolidated` has each row once and no zeros. Every operator
+here is a function of the meaning. Operators by class (DBSP, Budiu et al., VLDB 2023):
 
     linear       map, filter, flat_map, explode, concat, negated              Q(a + b) = Q(a) + Q(b)
     bilinear     join, semijoin (in both arguments' weights)                  Q(a + b, c) = Q(a, c) + Q(b, c)
@@ -169,7 +169,10 @@ class ZSet:
     # -- bilinear --------------------------------------------------------------------------------
 
     def join(self, other: ZSet, on: Sequence[str]) -> ZSet:
-        """Pairs of rows with equal keys; weights multiply. Columns: the keys, the rest of this one's, the rest of the other's."""
+        """Pairs of rows with equal keys; weights multiply.
+
+        Columns: the keys, the rest of this one's, the rest of the other's.
+        """
         return self.indexed(on).join_with_index(other.indexed(on))
 
     def semijoin(self, other: ZSet, on: Sequence[str]) -> ZSet:
@@ -209,7 +212,10 @@ class ZSet:
         logic: Callable[[tuple[Any, ...], dict[tuple[Any, ...], int]], Mapping[tuple[Any, ...], int]],
         names: Sequence[str],
     ) -> ZSet:
-        """For each key any function of its rows: (values to weights) to (new values to weights); columns: the keys and `names`."""
+        """For each key any function of its rows: (values to weights) to (new values to weights).
+
+        Columns: the keys and `names`.
+        """
         return self.cogroup(self.zero(), keys, lambda k, mine, _: logic(k, mine), names)
 
     def cogroup(
@@ -304,7 +310,10 @@ class Indexed:
 
 
 def key_codes(arrays: Sequence[Any], always: bool = False) -> Any:
-    """One sortable array for the key columns: a single integer column itself; else None, or dense codes where `always`."""
+    """One sortable array for the key columns.
+
+    It is a single integer column itself; else None, or dense codes where `always`.
+    """
     if len(arrays) == 1 and arrays[0].dtype.kind in "iu":
         return arrays[0]
     if not always:

@@ -62,7 +62,10 @@ class Collection:
         return Collection(f"SELECT {_listed(self.columns)} FROM {self._from} WHERE {condition}", self.columns)
 
     def flat_map(self, generator: str, names: Sequence[str]) -> Collection:
-        """Each row as often as a table-generating function (explode, posexplode, inline, stack) says, with its columns `names`. Linear."""
+        """Each row as often as a table-generating function says, with its columns `names`. Linear.
+
+        Such functions are explode, posexplode, inline and stack.
+        """
         taken = [n for n in names if n in self.columns]
         if taken:
             raise ViewError(f"flat_map would make the column {taken[0]} twice.", "Give its columns other names.")
@@ -73,20 +76,27 @@ class Collection:
         """All rows of both (the sum of two bags). Linear."""
         other._known(*self.columns)
         return Collection(
-            f"SELECT {_listed(self.columns)} FROM {self._from} UNION ALL SELECT {_listed(self.columns)} FROM {other._from}",
+            (
+                f"SELECT {_listed(self.columns)} FROM {self._from} "
+                f"UNION ALL SELECT {_listed(self.columns)} FROM {other._from}"
+            ),
             self.columns,
         )
 
     def explode(self, keys: Sequence[str] = (), **values: str) -> Exploded:
-        """Move values into the difference: rows of `keys`, whose differences are tuples of sums, to be counted. Linear."""
+        """Move values into the difference: rows of `keys`, whose differences are tuples of sums, to be counted.
+
+        Linear.
+        """
         self._known(*keys)
         return Exploded(self, tuple(keys), dict(values))
 
     # -- bilinear --------------------------------------------------------------------------------
 
     def join(self, other: Collection, on: Sequence[str] | Mapping[str, str], how: str = "inner") -> Collection:
-        """Pairs of rows with equal keys (`on`: shared names, or this one's to the other's). Bilinear; outer joins by affected key.
+        """Pairs of rows with equal keys (`on`: shared names, or this one's to the other's).
 
+        Bilinear; outer joins by affected key.
         Columns: this one's, then the other's that are no keys.
         """
         return self._joined(other, on, how, "")
@@ -101,7 +111,10 @@ class Collection:
         mine = [f"`l`.{ident(c)} AS {ident(c)}" for c in self.columns]
         if how in ("semi", "anti"):
             return Collection(
-                f"SELECT {', '.join(mine)} FROM {self._named('l')} LEFT {how.upper()} JOIN {other._named('r')} ON {met}",
+                (
+                    f"SELECT {', '.join(mine)} FROM {self._named('l')} "
+                    f"LEFT {how.upper()} JOIN {other._named('r')} ON {met}"
+                ),
                 self.columns,
             )
         rest = [c for c in other.columns if c not in pairs.values()]
@@ -123,7 +136,10 @@ class Collection:
         )
 
     def join_with_index(self, other: Collection, on: Sequence[str] | Mapping[str, str]) -> Collection:
-        """The same join; a side that is a source or view is kept arranged by its keys, once for all views that ask for it. Bilinear."""
+        """The same join, bilinear.
+
+        A side that is a source or view is kept arranged by its keys, once for all views that ask for it.
+        """
         mine, others = (list(on), list(on.values())) if isinstance(on, Mapping) else (list(on), list(on))
         sides = [(c.sql, keys) for c, keys in ((self, mine), (other, others)) if c.sql.startswith("`")]
         hints = ", ".join(f"ARRANGE({relation}, {_listed(keys)})" for relation, keys in sides)
@@ -147,9 +163,15 @@ class Collection:
         return Collection(f"SELECT DISTINCT {_listed(self.columns)} FROM {self._from}", self.columns)
 
     def threshold(self, weight: str) -> Collection:
-        """Each row as often as an SQL expression over its number `n` of occurrences says (none where that is not positive)."""
+        """Each row as often as an SQL expression over its number `n` of occurrences says.
+
+        Not at all where that is not positive.
+        """
         counted = f"SELECT {_listed(self.columns)}, count(*) AS `n` FROM {self._from} GROUP BY {_listed(self.columns)}"
-        times = f"SELECT {_listed(self.columns)}, CAST({weight} AS bigint) AS `{RESERVED_PREFIX}_times` FROM ({counted}) AS `c`"
+        times = (
+            f"SELECT {_listed(self.columns)}, CAST({weight} AS bigint) AS `{RESERVED_PREFIX}_times` "
+            f"FROM ({counted}) AS `c`"
+        )
         copies = (
             f"LATERAL VIEW explode(sequence(1L, greatest(`{RESERVED_PREFIX}_times`, 1L))) `g` AS `{RESERVED_PREFIX}_i`"
         )
@@ -161,7 +183,10 @@ class Collection:
         return self.reduce(self.columns, **{name: "count(*)"})
 
     def count_total(self, name: str = "count") -> Collection:
-        """`count` where times are totally ordered, as a pipeline's epochs are: old rows come from the accumulators, no output is arranged."""
+        """`count` where times are totally ordered, as a pipeline's epochs are.
+
+        Old rows come from the accumulators, no output is arranged.
+        """
         return self.count(name)
 
     def count_u(self, name: str = "count") -> Collection:
@@ -190,14 +215,20 @@ class Collection:
     def cogroup(
         self, other: Collection, on: Sequence[str], mine: Mapping[str, str], others: Mapping[str, str]
     ) -> Collection:
-        """One row for each key of either side, with aggregate calls over each side's rows (NULL where a side has none)."""
+        """One row for each key of either side, with aggregate calls over each side's rows.
+
+        They are NULL where a side has no rows.
+        """
         return self.reduce(on, **dict(mine)).join(other.reduce(on, **dict(others)), on, "full")
 
     def top_k(self, keys: Sequence[str], order: str, k: int) -> Collection:
         """The first k rows of each key, by an SQL sort order; rows that tie are ordered by all columns."""
         self._known(*keys)
         part = f"PARTITION BY {_listed(keys)} " if keys else ""
-        ranked = f"SELECT {_listed(self.columns)} FROM {self._from} QUALIFY row_number() OVER ({part}ORDER BY {order}, {_listed(self.columns)}) <= {int(k)}"
+        ranked = (
+            f"SELECT {_listed(self.columns)} FROM {self._from} "
+            f"QUALIFY row_number() OVER ({part}ORDER BY {order}, {_listed(self.columns)}) <= {int(k)}"
+        )
         return Collection(ranked, self.columns)
 
     def iterate(self, step: Callable[[Collection], Collection]) -> Collection:
@@ -209,7 +240,10 @@ class Collection:
             f"SELECT {_listed(self.columns)} FROM {self._from} UNION SELECT {_listed(self.columns)} FROM {again._from}"
         )
         return Collection(
-            f"WITH RECURSIVE `{name}` ({_listed(self.columns)}) AS ({body}) SELECT {_listed(self.columns)} FROM `{name}`",
+            (
+                f"WITH RECURSIVE `{name}` ({_listed(self.columns)}) AS ({body}) "
+                f"SELECT {_listed(self.columns)} FROM `{name}`"
+            ),
             self.columns,
         )
 

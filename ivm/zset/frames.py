@@ -3,8 +3,9 @@
     (column ..., diff ...)        the meaning of a row is the sum of its differences; rows of sum zero are not there
 
 The operators, their classes and their laws are those of `ivm.zset.arrays`, and both are tested against each other; the
-streams of `ivm.zset.streams` take either. Scalars are SQL text that Spark evaluates. Keys are compared as values, so NULL equals
-NULL here. Nothing is computed until a result is asked for (`rows`, `empty`, `settled`, or an action on `frame`).
+streams of `ivm.zset.streams` take either. Scalars are SQL text that Spark evaluates. Keys are compared as values, so
+NULL equals NULL here. Nothing is computed until a result is asked for (`rows`, `empty`, `settled`, or an action on
+`frame`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _SIGN = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1
 class FrameZSet:
     """A DataFrame read as a Z-set: `columns` are the row, `diffs` name the parts of the difference.
 
-    The weight is one integer; sums and counts are a tuple of numbers. Raises UnknownColumnError for a column that isn't there.
+    The weight is one integer; sums and counts are a tuple of numbers. Raises UnknownColumnError for a column that isn't
+    there.
     """
 
     def __init__(self, frame: DataFrame, columns: Sequence[str], diffs: Sequence[str] = (DIFF,)) -> None:
@@ -68,7 +70,8 @@ class FrameZSet:
     def __add__(self, other: FrameZSet) -> FrameZSet:
         if (self.columns, self.diffs) != (other.columns, other.diffs):
             raise ValueError(
-                f"Z-sets of different columns can't be added: {self.columns + self.diffs} and {other.columns + other.diffs}"
+                f"Z-sets of different columns can't be added: {self.columns + self.diffs} and "
+                f"{other.columns + other.diffs}"
             )
         return FrameZSet(self.frame.unionAll(other.frame), self.columns, self.diffs)
 
@@ -120,7 +123,10 @@ class FrameZSet:
         return FrameZSet(made, (*self.columns, *names), self.diffs)
 
     def explode(self, keys: Sequence[str], **values: str) -> FrameZSet:
-        """Move values into the difference: rows of `keys`, whose differences are (the values' sums ..., the weight `n`). Linear."""
+        """Move values into the difference. Linear.
+
+        Gives rows of `keys`, whose differences are (the values' sums ..., the weight `n`).
+        """
         _check(self.columns, keys)
         (weight,) = self.diffs
         moved = [fn.expr(f"({e}) * {ident(weight)}").alias(n) for n, e in values.items()]
@@ -131,7 +137,10 @@ class FrameZSet:
     # -- bilinear --------------------------------------------------------------------------------
 
     def join(self, other: FrameZSet, on: Sequence[str]) -> FrameZSet:
-        """Pairs of rows with equal keys; weights multiply. Columns: the keys, the rest of this one's, the rest of the other's. Bilinear."""
+        """Pairs of rows with equal keys; weights multiply.
+
+        Columns: the keys, the rest of this one's, the rest of the other's. Bilinear.
+        """
         _check(self.columns, on)
         _check(other.columns, on)
         rest = [c for c in other.columns if c not in on]
@@ -192,7 +201,10 @@ class FrameZSet:
         logic: Callable[[tuple[Any, ...], Rows], Mapping[tuple[Any, ...], int]],
         types: Mapping[str, str],
     ) -> FrameZSet:
-        """For each key any Python function of its rows, (values to weights) to (new values to weights); columns: the keys and `types`."""
+        """For each key any Python function of its rows: (values to weights) to (new values to weights).
+
+        Columns: the keys and `types`.
+        """
         return self.cogroup(self.zero(), keys, lambda k, mine, _: logic(k, mine), types)
 
     def cogroup(

@@ -2,8 +2,8 @@
 
     trace  =  batch 1 + batch 2 + ... , each at least twice as long as the next
 
-A merge consolidates wherever something may cancel, so what is gone takes no space. Looking up a batch's keys costs a binary search in each
-batch. Source: differential dataflow's spine (geometric merging).
+A merge consolidates wherever something may cancel, so what is gone takes no space. Looking up a batch's keys costs a
+binary search in each batch. Source: differential dataflow's spine (geometric merging).
 """
 
 from __future__ import annotations

@@ -114,7 +114,8 @@ class Join(Generic[Z]):
 class IndexedJoin:
     """The bilinear rule over arranged traces: dA x B' + A x dB, each a search of the delta's keys.
 
-    Where `right` is given, it is the arrangement that the operator before keeps of its output (`Count.output`), and is not built again.
+    Where `right` is given, it is the arrangement that the operator before keeps of its output (`Count.output`), and is
+    not built again.
     """
 
     def __init__(self, on: Sequence[str], right: Spine | None = None) -> None:
@@ -136,7 +137,10 @@ class IndexedJoin:
 
 
 class _Affected(Generic[Z]):
-    """The change of a function of the rows with the changed keys, from the arranged input: the function on new less on old rows."""
+    """The change of a function of the rows with the changed keys, from the arranged input.
+
+    It is the function on new less on old rows.
+    """
 
     def __init__(self, keys: Sequence[str], query: Callable[[Z], Z], trace: Trace = Spine) -> None:
         self.query = query
@@ -174,9 +178,11 @@ class Reduce(_Affected[Z]):
 
 
 class General(Generic[Z]):
-    """A function of each key's rows as a general reduce does it: input and output are both arranged, and the output is corrected by what was emitted.
+    """A function of each key's rows as a general reduce does it.
 
-    This needs no order of times beyond what the two traces hold; it is what `CountTotal` and `Reduce` save. `output` may be shared.
+    Input and output are both arranged, and the output is corrected by what was emitted.
+    This needs no order of times beyond what the two traces hold; it is what `CountTotal` and `Reduce` save. `output`
+    may be shared.
     """
 
     def __init__(self, keys: Sequence[str], query: Callable[[Z], Z], trace: Trace = Spine) -> None:
@@ -210,11 +216,14 @@ class IterationLimitError(RuntimeError):
 
 
 def iterate(start: Z, step: Callable[[Z], Z], limit: int = 1000) -> Z:
-    """The least fixpoint of x = distinct(start + step(x)), semi-naively: `step` must be linear. Raises IterationLimitError.
+    """The least fixpoint of x = distinct(start + step(x)), semi-naively: `step` must be linear.
+
+    Raises IterationLimitError.
 
     >>> edges = ZSet({"a": [1, 2], "b": [2, 3]})
     >>> def longer(paths):
-    ...     pairs = paths.map(lambda c: {"a": c["a"], "m": c["b"]}).join(edges.map(lambda c: {"m": c["a"], "b": c["b"]}), ["m"])
+    ...     ahead = edges.map(lambda c: {"m": c["a"], "b": c["b"]})
+    ...     pairs = paths.map(lambda c: {"a": c["a"], "m": c["b"]}).join(ahead, ["m"])
     ...     return pairs.map(lambda c: {"a": c["a"], "b": c["b"]})
     >>> sorted(iterate(edges, longer).rows())
     [(1, 2), (1, 3), (2, 3)]
