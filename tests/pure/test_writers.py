@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[2]
 WRITERS = 4
 #: Of each writer.
-COMMITS = int(os.environ.get("IVM_WRITERS_COMMITS", "100" if os.environ.get("IVM_NIGHTLY") == "1" else "4"))
+COMMITS = int(os.environ.get("IVM_WRITERS_COMMITS", "60" if os.environ.get("IVM_NIGHTLY") == "1" else "4"))
 SCHEMA = pa.schema([("writer", pa.int64()), ("n", pa.int64()), ("part", pa.int64())])
 CONFIGURATION = {"delta.checkpointInterval": "10"}
 
