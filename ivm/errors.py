@@ -23,6 +23,10 @@ class StorageError(IvmError):
     """An object store doesn't answer, lacks the bucket, or refuses the credentials."""
 
 
+class UnseenError(StorageError):
+    """Spark doesn't see the pipeline's root, which this process sees: nothing can be refreshed there."""
+
+
 class SourceError(IvmError):
     """A source can't be read as a Delta table with a change feed."""
 

@@ -37,6 +37,7 @@ from ivm.refresh.views import View
 from ivm.session import get_session
 from ivm.storage.location import Location, served
 from ivm.trace.store import Layout
+from ivm.visible import check_visible
 from ivm.zset.collection import Collection
 
 if TYPE_CHECKING:
@@ -132,8 +133,10 @@ class Pipeline:
 
     @property
     def spark(self) -> SparkSession:
+        """The session. Raises UnseenError where Spark doesn't see the root (see `ivm.visible`)."""
         if self._spark is None:
             self._spark = get_session(schemes=self._schemes())
+        check_visible(self._spark, self.context.layout.base, self.context.layout.internal)
         return self._spark
 
     def _schemes(self) -> set[str]:

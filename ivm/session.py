@@ -26,25 +26,29 @@ if TYPE_CHECKING:
 # PySpark prints each refused statement's JVM stack trace; our errors carry Spark's sentence instead.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
-#: What a session that runs ivm needs (Delta), and what makes a local one quick.
+#: What a session that runs ivm needs (Delta), and what makes one quick that ivm starts.
 DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-LOCAL_CONF = {
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
+COMMON_CONF = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # Delta keeps some 3 MB for each table it has read, for an hour after the last time: measured, 300 MB for 90 tables.
     "spark.databricks.delta.delta.log.cacheSize": "100",
     # The statements of some hundred views; with Spark's 100 each would be compiled again in each epoch.
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.driver.memory": os.environ.get("IVM_DRIVER_MEMORY", "4g"),
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
+}
+#: Where driver and executors are one process of this machine.
+LOCAL_CONF = {
+    **COMMON_CONF,
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
     # Python functions run in this environment, not in whichever python3 is first on the path.
     "spark.pyspark.python": sys.executable,
 }
@@ -80,10 +84,10 @@ def s3_conf() -> dict[str, str]:
 
 
 def get_session(remote: str | None = None, schemes: Collection[str] = ()) -> SparkSession:
-    """A Spark session: `remote` or $IVM_SPARK_REMOTE (sc://...) if given, else a local one with Delta.
+    """A Spark session: `remote` or $IVM_SPARK_REMOTE (sc://...) if given, else one that is started for these `schemes`.
 
-    The local one has what it needs for the `schemes`.
-    A session that is active already (spark-submit, a notebook) is used as it is.
+    A session that is active already (a notebook) is used as it is. Under spark-submit, master, jars and stores are its
+    own, and only Delta is switched on. One that is started here is local, or runs on the cluster $IVM_SPARK_MASTER.
     """
     from pyspark.sql import SparkSession
 
@@ -93,21 +97,38 @@ def get_session(remote: str | None = None, schemes: Collection[str] = ()) -> Spa
     remote = remote or os.environ.get("IVM_SPARK_REMOTE")
     if remote:
         return SparkSession.builder.remote(remote).getOrCreate()
+    if SUBMITTED in os.environ:
+        return _with(DELTA_CONF)
     master = os.environ.get("IVM_SPARK_MASTER", "local[*]")
-    if master.startswith("local"):
+    local = master.startswith("local")
+    if local:
         # Python functions run with the packages of this interpreter, not of whatever `python3` is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName("ivm")
-    on_s3 = "s3" in schemes
-    jars = [*delta_jars(), *(s3_jars() if on_s3 else [])]
-    for key, value in {
-        **DELTA_CONF,
-        **LOCAL_CONF,
-        **(s3_conf() if on_s3 else {}),
-        "spark.jars": ",".join(jars),
-    }.items():
+    return _with({**started_conf(schemes, local), "spark.master": master})
+
+
+#: spark-submit sets it for the process that it starts.
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+
+def _with(conf: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("ivm")
+    for key, value in conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def started_conf(schemes: Collection[str] = (), local: bool = True) -> dict[str, str]:
+    """The settings of a Spark that ivm starts, with the jars for these schemes.
+
+    Raises ConfigError where the jars can't be fetched.
+    """
+    on_s3 = "s3" in schemes
+    jars = [*delta_jars(), *(s3_jars() if on_s3 else [])]
+    own = LOCAL_CONF if local else COMMON_CONF
+    return {**DELTA_CONF, **own, **(s3_conf() if on_s3 else {}), "spark.jars": ",".join(jars)}
 
 
 @contextmanager

@@ -31,9 +31,31 @@ def s3_server():
 @pytest.fixture
 def s3(s3_server, monkeypatch):
     """A new bucket there, as `s3://NAME`; the environment leads to it."""
+    return _bucket(s3_server, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def fast_server(request, tmp_path_factory):
+    """The settings of a server for many requests: versitygw where it is built, or may take its time; else moto."""
+    from tests.versity import served, wanted
+
+    if not wanted():
+        yield request.getfixturevalue("s3_server")
+        return
+    with served(tmp_path_factory.mktemp("versity")) as settings:
+        yield settings
+
+
+@pytest.fixture
+def fast_s3(fast_server, monkeypatch):
+    """A new bucket there likewise."""
+    return _bucket(fast_server, monkeypatch)
+
+
+def _bucket(server, monkeypatch):
     from tests.s3 import bucket
 
-    for name, value in s3_server.items():
+    for name, value in server.items():
         monkeypatch.setenv(name, value)
     return bucket()
 

@@ -1,6 +1,6 @@
 """A real S3 server of this machine: moto in a process of its own.
 
-In this one, delta-rs would wait for it while it holds the interpreter.
+In this one, delta-rs would wait for it while it holds the interpreter. A faster server is in `tests.versity`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -34,17 +34,21 @@ def settings(port: int) -> dict[str, str]:
 
 
 #: Headers and body go out at once, and connections are kept: else each request waits 40 ms for an acknowledgement.
+#: `100 Continue` is sent once: http.server would send one and werkzeug another, which Spark's client takes for the
+#: answer to its PUT, and tries again for many minutes.
 _SERVER = """
 import socketserver, sys
 from werkzeug.serving import WSGIRequestHandler
 socketserver.StreamRequestHandler.disable_nagle_algorithm = True
 WSGIRequestHandler.protocol_version = "HTTP/1.1"
+WSGIRequestHandler.handle_expect_100 = lambda self: True
 from moto.server import main
 main(sys.argv[1:])
 """
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -53,12 +57,15 @@ def _free_port() -> int:
 @contextmanager
 def served() -> Iterator[Mapping[str, str]]:
     """A server while the block runs; its settings, which are not set yet."""
-    port = _free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    port = free_port()
+    with running([sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)], port):
+        yield settings(port)
+
+
+@contextmanager
+def running(command: Sequence[str], port: int) -> Iterator[None]:
+    """A server that is started and listens on a port, until the block ends."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
         while True:
@@ -66,10 +73,10 @@ def served() -> Iterator[Mapping[str, str]]:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
                 break
             except OSError:
-                assert process.poll() is None, "moto's server ended"
-                assert time.monotonic() < deadline, "moto's server did not start"
+                assert process.poll() is None, f"{command[0]} ended"
+                assert time.monotonic() < deadline, f"{command[0]} did not start"
                 time.sleep(0.05)
-        yield settings(port)
+        yield
     finally:
         process.terminate()
         process.wait(10)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ivm.errors import ConfigError
-from ivm.names import ident
+from ivm.names import parquet_ref, table_ref
+from ivm.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,21 +39,20 @@ def generate(folder: Path, scale: float) -> None:
     stamp.touch()
 
 
-def load(spark: SparkSession, data: Path, sources: Path) -> None:
+def load(spark: SparkSession, data: Path | Location, sources: Path | Location) -> None:
     """Create the sources as Delta tables with change feeds and deletion vectors; existing ones are replaced."""
-    shutil.rmtree(sources, ignore_errors=True)
+    Location.of(str(sources)).drop()
     for table in TABLES:
-        path = sources / table
         spark.sql(
-            f"CREATE TABLE delta.{ident(str(path))} USING delta "
+            f"CREATE TABLE {table_ref(f'{sources}/{table}')} USING delta "
             "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true') "
-            f"AS SELECT * FROM parquet.{ident(str(data / f'{table}.parquet'))}"
+            f"AS SELECT * FROM {parquet_ref(f'{data}/{table}.parquet')}"
         )
 
 
-def change_statements(sources: Path, batch: int, fraction: float) -> list[str]:
+def change_statements(sources: Path | Location, batch: int, fraction: float) -> list[str]:
     """The DML of one batch: about `fraction` of the rows of each changing table."""
-    t = {name: f"delta.{ident(str(sources / name))}" for name in TABLES}
+    t = {name: table_ref(f"{sources}/{name}") for name in TABLES}
     one_in = max(1, round(1 / fraction))
 
     def chosen(key: str, salt: int, share: int = 1) -> str:
@@ -105,7 +105,7 @@ def change_statements(sources: Path, batch: int, fraction: float) -> list[str]:
     ]
 
 
-def change(spark: SparkSession, sources: Path, batch: int, fraction: float) -> None:
+def change(spark: SparkSession, sources: Path | Location, batch: int, fraction: float) -> None:
     """Apply one batch to the sources."""
     for statement in change_statements(sources, batch, fraction):
         spark.sql(statement).collect()

@@ -171,8 +171,9 @@ def _catalog_location(source: Source, spark: Session) -> str:
             f"Source {source.name!r} is a catalog identifier ({source.location}), which needs a Spark session.",
             "Pass spark= or give a path.",
         )
+    session = spark()
     try:
-        row = spark().sql(f"DESCRIBE DETAIL {table_ref(source.location)}").first()
+        row = session.sql(f"DESCRIBE DETAIL {table_ref(source.location)}").first()
     except Exception as error:  # a file system inside Spark raises classes of its own
         raise SourceError(
             f"Source {source.name!r}: the catalog has no table {source.location!r}.",

@@ -11,12 +11,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from ivm.errors import IvmError
-from ivm.jars import delta_jars
-from ivm.session import DELTA_CONF, LOCAL_CONF
+from ivm.session import started_conf
 
 HOST = "127.0.0.1"
 
@@ -72,20 +72,34 @@ def _await_port(service: Service, port: int, seconds: int) -> None:
 
 def start_connect_server(port: int, log: Path) -> Service:
     """A Spark Connect server with Delta on loopback; clients use sc://127.0.0.1:port."""
+    service = _start("Spark Connect", connect_command(port, log.parent / "warehouse"), spark_environment(), log)
+    _await_port(service, port, 90)
+    return service
+
+
+def spark_environment() -> dict[str, str]:
+    """What programs of Spark's take from the environment: where it lies, and which Python functions run with."""
+    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())}
+
+
+def spark_home() -> Path:
+    """The folder of the Spark that is installed with pyspark."""
     import pyspark
 
-    home = Path(pyspark.__file__).parent
+    return Path(pyspark.__file__).parent
+
+
+def connect_command(port: int, warehouse: Path, schemes: Collection[str] = ()) -> list[str]:
+    """The command of a Spark Connect server on loopback, with the jars for these schemes."""
     conf = {
-        **DELTA_CONF,
-        **LOCAL_CONF,
-        "spark.jars": ",".join(delta_jars()),
+        **started_conf(schemes),
         "spark.connect.grpc.binding.port": str(port),
         "spark.connect.grpc.binding.address": HOST,
+        "spark.sql.warehouse.dir": str(warehouse),
     }
-    conf["spark.sql.warehouse.dir"] = str(log.parent / "warehouse")
     options = [o for k, v in conf.items() for o in ("--conf", f"{k}={v}")]
-    command = [
-        str(home / "bin" / "spark-submit"),
+    return [
+        str(spark_home() / "bin" / "spark-submit"),
         "--master",
         "local[*]",
         "--class",
@@ -93,10 +107,6 @@ def start_connect_server(port: int, log: Path) -> Service:
         *options,
         "spark-internal",
     ]
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
-    service = _start("Spark Connect", command, env, log)
-    _await_port(service, port, 90)
-    return service
 
 
 def airflow_environment(home: Path, dags: Path, port: int, extra: dict[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ivm.errors import IvmError, ViewError
+from ivm.errors import IvmError, UnseenError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect
 from ivm.housekeeping import Retention
 from ivm.lake.types import padded_columns
@@ -69,6 +69,8 @@ class Context:
         for name in self.sources:
             try:
                 found |= self.snapshots({name})
+            except UnseenError:
+                raise
             except IvmError as error:
                 missing[name] = error
         return found, missing
@@ -116,6 +118,8 @@ class Context:
             try:
                 self._check_there(view, missing or {})
                 result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)
+            except UnseenError:
+                raise
             except IvmError as error:
                 if missing is None:
                     raise

@@ -193,8 +193,7 @@ class EpochLog:
 
     def _append(self, epoch: int, status: str, details: Sequence[tuple[str, str]], once: str) -> bool:
         assert status in STATUSES, status
-        if self.fence is not None:
-            self.fence()
+        self._ask()
         self._create()
         now, n = datetime.now(UTC), len(details)
         units, texts = [u for u, _ in details], [d for _, d in details]
@@ -204,6 +203,11 @@ class EpochLog:
         )
         with self._lock:  # units that run in threads must not clean up what another one's commit reads
             return native.append(self.path, rows, f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
+
+    def _ask(self) -> None:
+        """Raises ConcurrentRefreshError where the lock of the root was lost: nothing may be written any more."""
+        if self.fence is not None:
+            self.fence()
 
     # -- readings ---------------------------------------------------------------------------------
 
@@ -286,9 +290,13 @@ class EpochLog:
         columns = _SCHEMA.names
         rows = pa.Table.from_pylist([{c: getattr(e, c) for c in columns} for e in old], schema=_SCHEMA)
         newest = max(e.epoch for e in old)
+        self._ask()
         native.append(archive, rows, f"ivm/{self.pipeline}/{self.identity}/archive", newest, CONFIGURATION)
         kept = [e for e in events if e not in old]
         table = pa.Table.from_pylist([{c: getattr(e, c) for c in columns} for e in kept], schema=_SCHEMA)
-        write_deltalake(self.path, table, mode="overwrite", commit_properties=tagged(self.identity))
+        self._ask()
+        assert self._delta is not None, "the events were read from it"
+        # Over the version that was read: an event that another process adds meanwhile is not among what is replaced.
+        write_deltalake(self._delta, table, mode="overwrite", commit_properties=tagged(self.identity))
         native.vacuum(self.path, 0, tagged(self.identity))
         return len(old)

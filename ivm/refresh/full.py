@@ -232,6 +232,7 @@ def write_counted(frame: DataFrame, folder: Location) -> int:
     if found != written.get["rows"]:
         raise StateError(
             f"Spark wrote {written.get['rows']:,} rows to {folder}, and {found:,} are there.",
-            "The root must be one folder that Spark's executors and this process both see; run the refresh again.",
+            "Spark's executors and this process must see one root, to which nobody else writes (docs/clusters.md); "
+            "run the refresh again.",
         )
     return found

@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 import sqlglot
 from deltalake import DeltaTable
-from pyspark.errors import SparkRuntimeException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from sqlglot import exp
 
 from ivm.lake import native
@@ -165,7 +165,7 @@ class Schema:
 
 
 class Reader:
-    """Stands for a DataFrameReader of Parquet."""
+    """Stands for a DataFrameReader."""
 
     def __init__(self, session: DuckSession) -> None:
         self.session = session
@@ -176,6 +176,11 @@ class Reader:
     def parquet(self, *paths: str) -> Frame:
         parts = [self.session._loaded("parquet", path, None) for path in paths]
         return Frame(self.session, " UNION ALL ".join(f'SELECT * FROM "{p}"' for p in parts))
+
+    def text(self, path: str) -> None:
+        """Only looked up (see `ivm.visible`)."""
+        if not Location.of(location(path, "a path")).exists():
+            raise AnalysisException(f"[PATH_NOT_FOUND] Path does not exist: {path}. SQLSTATE: 42K03")
 
 
 class Writer:

@@ -222,3 +222,19 @@ def test_credentials_that_are_refused(s3, s3_server, nothing_written):
     finally:
         refuse(s3_server["AWS_ENDPOINT_URL"], float("inf"))
     assert "testing" not in str(found.value)
+
+
+@pytest.mark.parametrize("root", ["hdfs://n/lake", "ftp://n/lake", "dbfs:/lake"])
+def test_a_root_of_a_scheme_that_is_not_served(root, nothing_written):
+    with pytest.raises(ConfigError, match=r"has a scheme that is not served here\. Use a folder, or one of: s3://"):
+        ivm.Pipeline("p", root=root)
+
+
+def test_a_lane_that_can_not_do_what_is_asked(tmp_path):
+    """delta-rs alone shall read what only Spark may know."""
+    pipe = ivm.Pipeline("p", root=tmp_path / "root", lane="native")
+    with pytest.raises(SourceError, match=r"as the lane native asks: it doesn't know the scheme .* Set lane auto"):
+        pipe.source("t", "ftp://n/t")
+    with pytest.raises(SourceError, match=r"needs a Spark session to be read\. Pass spark="):
+        inspect(Source("t", "hdfs://n/t"), None, "auto")
+    assert not (tmp_path / "root").exists()

@@ -1,0 +1,67 @@
+"""Spark with sources and a root on an S3 server: from the first build to compaction, backfills and verify."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.remote.run import need_jars, shop
+from tests.s3 import bucket
+from tests.versity import wanted
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+FULL = {"totals": "full", "named": "full", "rich": "full"}
+INCREMENTAL = dict.fromkeys(FULL, "incremental")
+EQUAL = dict.fromkeys(FULL, True)
+
+
+@pytest.fixture
+def store(fast_s3):
+    """A bucket, on the server that Spark is tried on."""
+    need_jars()
+    return fast_s3
+
+
+def test_a_pipeline_from_its_first_build_to_its_backfills(store, tmp_path):
+    parts = [
+        "build",
+        "refresh",
+        "unchanged",
+        "compact",
+        "backfill",
+        "slice",
+        "verify",
+        "rows",
+        "status",
+        "checked",
+        "locked",
+    ]
+    if wanted():  # moto checks no signatures
+        parts.append("refused")
+    found = shop(store, tmp_path / "shop", *parts, env={"SHOP_OTHER_BUCKET": bucket()})
+    assert found["build"] == FULL
+    assert found["refresh"] == INCREMENTAL
+    assert set(found["unchanged"].values()) == {"unchanged"}
+    assert found["compact"] < 0
+    assert found["backfill"] == {"named": "full"}
+    assert found["slice"] == {"totals": "incremental"}
+    assert found["verify"] == EQUAL
+    # 200 orders of customers 0 to 6 and two new ones, of which one tenth was deleted before
+    assert found["rows"] == [182, 182]
+    assert found["status"] == [0, f"{store}/root", []]
+    assert found["checked"] == [True]
+    code, message = found["locked"]
+    assert code == 75
+    assert "Another refresh of pipeline 'shop' is running" in message
+    if wanted():
+        said, left = found["refused"]
+        assert said.startswith("UnseenError: Spark can't read the root s3://")
+        assert said.endswith("Spark takes endpoint and credentials from its own settings; see docs/clusters.md.")
+        assert left == []
+
+
+def test_the_tasks_of_airflow(store, tmp_path):
+    pytest.importorskip("airflow")
+    found = shop(store, tmp_path / "shop", "build", "tasks", "verify", env={"AIRFLOW_HOME": str(tmp_path / "airflow")})
+    assert found["tasks"] == {"applied": INCREMENTAL, "held": {}}
+    assert found["verify"] == EQUAL
