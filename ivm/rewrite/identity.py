@@ -4,8 +4,8 @@ r"""What a view's state is, in words of its own: its identity, which outlives th
 
 State built by one definition can be carried on by a program of the same definition. So the text has all that state
 depends on: columns and types, keys, accumulators, groups, and the SQL of every core, in order. It has nothing that
-only decides how fast a refresh is (edges, filters, bounds, which columns are read), nor how the compiler's objects
-are called or nested: those may change with any release.
+only decides how fast a refresh is (edges, filters, bounds), nor how the compiler's objects are called or nested: those
+may change with any release.
 
 Invariant: two programs of one text store the same rows from the same sources. Whoever changes how a program is
 written here raises `DEFINITION_VERSION`; then the kept programs tell whether an older definition is the same
@@ -56,6 +56,7 @@ def definition_text(program: Program, sql: str, relations: Mapping[str, Relation
       table `x` int
       branch
         from "`t` AS `t`"
+        reads `t` `a`
         row `x` int = "`t`.`a`"
     """
     lines: list[str] = []
@@ -93,6 +94,8 @@ def _branch(branch: Branch) -> Iterator[str]:
         else ", ".join(f"{relation[leaf.alias]} AS {ident(leaf.alias)}" for leaf in branch.linear)
     )
     yield f"from {_quoted(source)}"
+    # In the order of the relation: what a table held before its columns were reordered isn't carried on.
+    yield from (f"reads {ident(leaf.alias)} {_names(leaf.columns)}".rstrip() for leaf in branch.leaves)
     yield from (f"where {_quoted(p.text.filled(relation.__getitem__))}" for p in branch.predicates)
     for output in branch.outputs:
         yield f"row {ident(output.name)} {output.type} = {_quoted(output.expr.text.filled(relation.__getitem__))}"

@@ -5,6 +5,7 @@ unit v__by_day
   key `k`, `__ivm_day`
   branch
     from "`d` AS `d`"
+    reads `d` `k`, `x`, `day`
     row `k` int = "`d`.`k`"
     row `arg_1` int = "`d`.`x`"
     row `__ivm_day` date = "CAST(`d`.`day` AS date)"
@@ -19,6 +20,7 @@ unit v
   key `k`
   branch
     from "`d` AS `d`"
+    reads `d` `k`, `x`
     row `k` int = "`d`.`k`"
     row `arg_1` int = "`d`.`x`"
   group `k` int
@@ -34,6 +36,8 @@ unit v__by_day
   table `k` int, `x` int, `__ivm_day` date
   branch
     from "`d` AS `d`, `d` AS `f`"
+    reads `d` `k`, `day`
+    reads `f` `k`, `x`, `day`
     where "`d`.`k` = `f`.`k`"
     row `k` int = "`d`.`k`"
     row `x` int = "`f`.`x`"
@@ -42,6 +46,8 @@ unit v
   table `k` int, `x` int
   branch
     from "`d` AS `d`, `d` AS `f`"
+    reads `d` `k`
+    reads `f` `k`, `x`
     where "`d`.`k` = `f`.`k`"
     row `k` int = "`d`.`k`"
     row `x` int = "`f`.`x`";
@@ -53,6 +59,7 @@ unit v
   key `a`
   branch
     from "`r` AS `r`"
+    reads `r` `a`, `b`
     row `a` int = "`r`.`a`"
     row `arg_1` int = "`r`.`b`"
   group `a` int

@@ -5,11 +5,14 @@ unit v__1
   fixpoint distinct least `c1`
   branch
     from "`e` AS `e`"
+    reads `e` `src`, `w`
     row `c0` int = "`e`.`src`"
     row `c1` int = "`e`.`w`"
     row `__ivm_rank` int = "CAST(-1 + 1 AS INT)"
   branch
     from "`v__1` AS `v__1_2`, `e` AS `e_2`"
+    reads `v__1_2` `c0`, `c1`, `__ivm_rank`
+    reads `e_2` `src`, `dst`, `w`
     where "`e_2`.`src` = `v__1_2`.`c0`"
     row `c0` int = "`e_2`.`dst`"
     row `c1` int = "`v__1_2`.`c1` + `e_2`.`w`"
@@ -19,6 +22,7 @@ unit v
   key `n`
   branch
     from "`v__1` AS `v__1_3_2`"
+    reads `v__1_3_2` `c0`, `c1`
     row `n` int = "`v__1_3_2`.`c0`"
     row `arg_1` int = "`v__1_3_2`.`c1`"
   group `n` int
@@ -34,11 +38,14 @@ unit v__1
   fixpoint distinct
   branch
     from "`e` AS `e`"
+    reads `e` `src`, `w`
     row `c0` int = "`e`.`src`"
     row `c1` int = "`e`.`w`"
     row `__ivm_rank` int = "CAST(-1 + 1 AS INT)"
   branch
     from "`v__1` AS `v__1_2`, `e` AS `e_2`"
+    reads `v__1_2` `c0`, `c1`, `__ivm_rank`
+    reads `e_2` `src`, `dst`, `w`
     where "`e_2`.`src` = `v__1_2`.`c0`"
     row `c0` int = "`e_2`.`dst`"
     row `c1` int = "`v__1_2`.`c1` + `e_2`.`w`"
@@ -48,6 +55,7 @@ unit v
   key `n`
   branch
     from "`v__1` AS `v__1_3_2`"
+    reads `v__1_3_2` `c0`, `c1`
     row `n` int = "`v__1_3_2`.`c0`"
     row `arg_1` int = "`v__1_3_2`.`c1`"
   group `n` int

@@ -5,6 +5,7 @@ unit v__1
   key `a`
   branch
     from "`r` AS `r`"
+    reads `r` `a`
     row `a` int = "`r`.`a`"
   group `a` int
   sums `a` int, `__ivm_count` bigint
@@ -17,6 +18,7 @@ unit v
   key `n`
   branch
     from "`v__1` AS `v__1`"
+    reads `v__1` `agg_1`
     row `n` bigint = "`v__1`.`agg_1`"
   group `n` bigint
   sums `n` bigint, `__ivm_count` bigint
@@ -32,6 +34,7 @@ unit v__1
   key `a`
   branch
     from "`r` AS `r`"
+    reads `r` `a`
     row `a` int = "`r`.`a`"
   group `a` int
   sums `a` int, `__ivm_count` bigint
@@ -43,6 +46,8 @@ unit v
   table `n` bigint, `c` int
   branch
     from "`v__1` AS `v__1`, `s` AS `s`"
+    reads `v__1` `a`, `agg_1`
+    reads `s` `b`, `c`
     where "`s`.`b` = `v__1`.`a`"
     row `n` bigint = "`v__1`.`agg_1`"
     row `c` int = "`s`.`c`";
