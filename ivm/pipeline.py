@@ -260,8 +260,8 @@ class Pipeline:
     def _compile(self, view: str = "") -> None:
         """Compile all views. Raises ViewError where `view` can't be."""
         self.context.compile(*self.context.survey())
-        if view in self.context.broken:
-            raise ViewError(self.context.broken[view], "What was published of the view stays as it is.")
+        if view:
+            self.context.compiled_or_raise(view)
 
     def known(self, view: str) -> str:
         """The view's name as it is kept (lower case). Raises ConfigError for an unknown one."""

@@ -97,9 +97,9 @@ def differing(context: Context, view: str, day: datetime.date) -> int:
 
 
 def companion_or_raise(context: Context, view: str) -> tuple[Unit, UnitState]:
-    """A view's companion and its state. Raises ConfigError where it has none."""
+    """A view's companion and its state. Raises ConfigError where it has none, ViewError where it can't be compiled."""
     name = companion_name(view)
-    unit = next((u for u in context.compiled[view].program.units if u.name == name), None)
+    unit = next((u for u in context.compiled_or_raise(view).program.units if u.name == name), None)
     state = context.log.manifest().units.get(name)
     if unit is None or state is None:
         raise ConfigError(

@@ -125,7 +125,7 @@ def check_condition(context: Context, view: str, where: str) -> str:
     Raises ConfigError where `where` is not a boolean over the columns that the view can be sliced by.
     """
     condition = parse_condition(where)
-    program = context.compiled[view].program
+    program = context.compiled_or_raise(view).program
     unit = program.units[-1] if program.units else None
     columns = list(program.columns)
     what = "columns"

@@ -108,6 +108,12 @@ class Context:
         self.compiled = self._compile(in_order(self.views), snapshots, missing)
         return self.compiled
 
+    def compiled_or_raise(self, view: str) -> Compiled:
+        """A view that was compiled. Raises ViewError with the reason where it could not be."""
+        if view in self.broken:
+            raise ViewError(self.broken[view], "What was published of the view stays as it is.")
+        return self.compiled[view]
+
     def _compile(
         self, order: list[View], snapshots: dict[str, Snapshot], missing: Mapping[str, IvmError] | None = None
     ) -> dict[str, Compiled]:

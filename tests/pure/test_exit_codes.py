@@ -232,6 +232,8 @@ from pathlib import Path
 from ivm.cli import main as cli
 from ivm.orchestration.services import _start
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
+
 @cli.app.command()
 def wait() -> None:
     service = _start("a service", ["sleep", "60"], {}, Path(sys.argv[1]))

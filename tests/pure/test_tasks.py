@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ivm.errors import StateError
+from ivm.errors import StateError, ViewError
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.testing.recovery import differences
 from tests.scenes import VIEWS, change
@@ -59,3 +59,11 @@ def test_a_source_that_goes_between_plan_and_apply_stops_only_what_reads_it(lake
     customers.with_name("away").rename(customers)
     assert lake.pipeline(lake.folder).refresh().ok
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+@pytest.mark.parametrize("asked", [{"day": "2026-03-31"}, {"where": "cust = 1"}])
+def test_a_backfill_of_a_view_that_cannot_be_compiled_says_why(lake, asked):
+    pipe, customers = lake.pipeline(lake.folder), lake.folder / "sources" / "customers"
+    customers.rename(customers.with_name("away"))
+    with pytest.raises(ViewError, match="there is nothing at"):
+        pipe.backfill("named", **asked)
