@@ -1,8 +1,8 @@
-"""Golden files: for each pass of the compiler, what it makes of examples, which both engines can also run.
+"""Golden files: for each pass of the compiler, what it makes of examples, both sides of which can be run.
 
     -- what the example shows
     -- same as: SQL that is run in place of the input, where no engine can run that
-    -- on Spark                   where DuckDB lacks what the example is about
+    -- on Spark                   where DuckDB lacks what the example is about: only its text is compared
     -- columns: name type, ...    what the engine says there of the statement that the pass asks about
     input;
     expected;
