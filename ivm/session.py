@@ -177,10 +177,13 @@ def error_text(error: Exception) -> str:
 
     >>> error_text(Exception("[X] Column `a` cannot be resolved. SQLSTATE: 42703; line 3 pos 7;\\n'Project"))
     '[X] Column `a` cannot be resolved. SQLSTATE: 42703 (line 3)'
+    >>> error_text(Exception("An error occurred while calling o58.sql.\\n: org.x.NoSchemeException: ftx\\n\\tat org.x"))
+    'org.x.NoSchemeException: ftx'
     """
     text = re.sub(
         r"\s*(?:\x1b\[[0-9;]*m)?↳(?:\x1b\[[0-9;]*m)?\s*", ": ", str(error).strip()
     )  # delta-rs draws its causes as a tree
+    text = re.sub(r"^An error occurred while calling [\w.]+?\.\s*:\s*", "", text)  # of Py4J, which knows no better
     line = re.search(r"\(?\bline (\d+),? pos \d+\)?", text)
     for mark in ("\n\nJVM stacktrace", "\n\tat ", "\n\n== SQL", "\n== SQL", "\n\n'", "; line ", "\n'", ";\n"):
         text = text.split(mark)[0]

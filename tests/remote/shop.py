@@ -112,6 +112,8 @@ class Shop:
 
     def verify(self) -> dict[str, bool]:
         _, results = self.command("verify")
+        if isinstance(results, dict):
+            return {results["message"]: False}
         return {r["view"]: r["equal"] for r in results}
 
     def rows(self) -> list[int]:
