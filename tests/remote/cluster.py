@@ -82,11 +82,14 @@ def standalone(folder: Path, temporary: Path, memory: str = "700m", workers: int
         first = stack.enter_context(_started("the master", master, daemons, folder / "master.log"))
         _await(first, f"http://{HOST}:{pages}/json/", '"status" : "ALIVE"')
         for i in range(workers):
-            options = ["--host", HOST, "--webui-port", str(free_port()), "--cores", "1", "--memory", "2g"]
+            # Each is another host: executors of one host read each other's shuffle files, which here they can't.
+            host = f"127.0.0.{i + 2}"
+            options = ["--host", host, "--webui-port", str(free_port()), "--cores", "1", "--memory", "2g"]
             options += ["--work-dir", f"/tmp/work{i}"]
             worker = [program, f"{package}.worker.Worker", *options, f"spark://{HOST}:{port}"]
             command = hidden(worker, [*_private(temporary), jars_folder()])
-            stack.enter_context(_started(f"worker {i}", command, daemons, folder / f"worker{i}.log"))
+            env = {**daemons, "SPARK_LOCAL_IP": host}
+            stack.enter_context(_started(f"worker {i}", command, env, folder / f"worker{i}.log"))
         _await(first, f"http://{HOST}:{pages}/json/", f'"aliveworkers" : {workers}')
         conf = (REPOSITORY / "infra" / "standalone" / "spark-defaults.conf").read_text()
         (folder / "spark-defaults.conf").write_text(f"{conf}\nspark.executor.memory {memory}\nspark.executor.cores 1\n")

@@ -125,9 +125,6 @@ class Shop:
         code, found = self.command("status")
         return [code, found["root"], found["warnings"]]
 
-    def checked(self) -> list[bool]:
-        return [r["success"] for r in self.command("check")[1]]
-
     def locked(self) -> list[Any]:
         """A refresh while another one holds the root."""
         layout = ivm.Pipeline.load(self.folder).context.layout
