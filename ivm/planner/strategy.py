@@ -15,6 +15,7 @@ epoch's datasets, `ivm.explain` shows them over names.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -67,7 +68,7 @@ class Unchanged:
 
 
 @dataclass(frozen=True)
-class Incremental:
+class Incremental(ABC):
     """What all that apply a delta have.
 
     The terms of the core's delta with how each leaf is reached, what must be read, and the cost.
@@ -79,9 +80,9 @@ class Incremental:
     choice: Choice
     name: ClassVar[str]
 
+    @abstractmethod
     def statements(self, reads: Reads) -> dict[str, str]:
         """What Spark runs, by what it is for; the first is "" where there is one."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from sqlglot.tokens import TokenType
 
 from ivm import parameters
 from ivm.errors import ConfigError
-from ivm.sql.dialect import GENERATORS, IvmSpark, function_name, is_aggregate
+from ivm.sql.dialect import COMPARISONS, GENERATORS, IvmSpark, function_name, is_aggregate
 from ivm.sql.volatile import VOLATILE
 
 #: More is no condition that a person types; Airflow's form takes as much.
@@ -38,14 +38,7 @@ _ALLOWED: frozenset[type[exp.Expression]] = frozenset(
         *(exp.Literal, exp.Boolean, exp.Null, exp.HexString, exp.RawString, exp.Interval, exp.IntervalSpan, exp.Var),
         *(exp.Paren, exp.And, exp.Or, exp.Not, exp.Tuple),
         *(
-            exp.EQ,
-            exp.NEQ,
-            exp.GT,
-            exp.GTE,
-            exp.LT,
-            exp.LTE,
-            exp.NullSafeEQ,
-            exp.NullSafeNEQ,
+            *COMPARISONS,
             exp.Is,
             exp.In,
             exp.Between,

@@ -104,6 +104,8 @@ class IvmSpark(Spark):  # type: ignore[misc]
         }
 
 
+#: What compares two operands.
+COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 #: Spark 4.2's aggregate functions beyond those parsed by meaning (its own list, by the class that implements each).
 AGGREGATES = frozenset(
     [

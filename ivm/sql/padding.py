@@ -13,19 +13,12 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from ivm.sql.dialect import function_name
+from ivm.sql.dialect import COMPARISONS, function_name
 from ivm.sql.text import query_tree
 
 #: What compares its operands with each other, or is replaced by such a comparison.
 _COMPARING = (
-    exp.EQ,
-    exp.NEQ,
-    exp.GT,
-    exp.GTE,
-    exp.LT,
-    exp.LTE,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
+    *COMPARISONS,
     exp.In,
     exp.Between,
     exp.Nullif,
