@@ -2,47 +2,8 @@
 
 from pathlib import Path
 
+from ivm.refresh.reasons import PLANNED
 from ivm.sql.refusals import reason_codes
-
-#: Reasons that a plan gives, not the compiler.
-PLANNED = (
-    ("first_build", "the view is built for the first time", "nothing to mend"),
-    (
-        "definition_changed",
-        "the view's definition, or the columns it reads, changed",
-        "nothing to mend: it is built anew, and swapped in when it is complete",
-    ),
-    ("backfill", "a rebuild was asked for", "nothing to mend"),
-    (
-        "settings_changed",
-        (
-            "the session's time zone, ANSI mode or another setting by which results go "
-            "isn't that under which the view was built"
-        ),
-        "refresh from sessions with the same settings",
-    ),
-    (
-        "feed_gap",
-        (
-            "the change feed has a gap (restored, replaced, put back from a copy, switched off, "
-            "files or log gone, other columns, rows missing; see sources.md)"
-        ),
-        "keep the feed on and the log longer than the time between refreshes",
-    ),
-    ("upstream_replaced", "a view that this one reads was replaced as a whole", "nothing to mend"),
-    ("cost", "so much changed that a full refresh is cheaper", "refresh more often"),
-    (
-        "damaged",
-        "a table or trace of the view is not what the last epoch left (changed, replaced or removed by others)",
-        "leave the tables under the root to ivm",
-    ),
-    (
-        "recovered",
-        "the incremental refresh failed, in this epoch or an earlier one; the first error is kept",
-        "nothing to mend; if it comes back, tell us",
-    ),
-    ("large_delta", "the delta is too large to be collected", "refresh more often"),
-)
 
 
 def table() -> str:

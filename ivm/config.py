@@ -1,7 +1,8 @@
 """A pipeline folder as plain data: pipeline.yml, views/*.sql, checks.yml.
 
-    pipeline.yml    name, root, lane, schedule, retention, sources, views (settings of views, by name)
-    views/NAME.sql  one SELECT; a leading comment block may hold `mode: auto`
+    pipeline.yml    name, root, lane, mode, schedule, airflow, retention, checks, audit, sources, views (settings of
+                    views, by name)
+    views/NAME.sql  one SELECT; a leading comment block may hold `mode: auto` and `freshness: 1h`
     checks.yml      expectations by view: {view: {delta: [...], state: [...]}}
 
 Paths may hold ${NAME} or ${NAME:-default}, taken from the environment, and are relative to the folder.
@@ -18,25 +19,33 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ivm import parameters
-from ivm.cron import check_schedule
+from ivm import parameters, scheduling
+from ivm.auditing import Audits, audits_of
+from ivm.checking import Checking, checking_of
+from ivm.durations import duration
 from ivm.errors import ConfigError
 from ivm.files import os_reason, read_text, read_yaml
 from ivm.housekeeping import BOUNDS, Retention
 from ivm.names import check_name, is_path, table_ref
 from ivm.parameters import LANES, MODES, check_references, is_url, shown
 from ivm.quality.catalog import check_rules
+from ivm.scheduling import AirflowSettings, OnCommits, Schedule
 from ivm.storage.location import Location
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _SETTING = re.compile(r"\s*--\s*(\w+)\s*:\s*(.*?)\s*\Z")
-_PIPELINE_KEYS = {"name", "root", "lane", "schedule", "retention", "sources", "views"}
+_PIPELINE_KEYS = {
+    "name", "root", "lane", "mode", "schedule", "airflow", "retention", "sources", "views", "checks", "audit"
+}  # fmt: skip
 _SOURCE_KEYS = {"path", "table", "primary_key", "foreign_keys", "effective_date"}
-_VIEW_KEYS = {"mode"}
+_VIEW_KEYS = {"mode", "freshness"}
 _CHECK_KEYS = {"delta", "state"}
+#: The shortest freshness that can be asked for: a run of Airflow alone takes seconds.
+LEAST_FRESHNESS = timedelta(minutes=1)
 #: What checks are called where they come from no file.
 CHECKS = "checks"
 
@@ -56,21 +65,30 @@ class ViewConfig:
     sql: str
     mode: str = "auto"
     file: str = ""
+    #: How far it may be behind its sources; None for no target.
+    freshness: timedelta | None = None
 
 
 @dataclass(frozen=True)
 class PipelineConfig:
-    """`schedule` is a cron expression or None (Airflow runs it when told to)."""
+    """`schedule` is a cron expression, an event, or None (Airflow runs it when told to).
+
+    `mode` is that of views which say none of their own; each view's is in `views`.
+    """
 
     name: str
     root: str
     folder: Path
     lane: str = "auto"
-    schedule: str | None = None
+    schedule: Schedule = None
     sources: tuple[SourceConfig, ...] = ()
     views: tuple[ViewConfig, ...] = ()
     checks: Mapping[str, Any] = field(default_factory=dict)
     retention: Retention = field(default_factory=Retention)
+    airflow: AirflowSettings = field(default_factory=AirflowSettings)
+    mode: str = "auto"
+    checking: Checking = field(default_factory=Checking)
+    audit: Audits | None = None
 
 
 def load_folder(folder: Path) -> PipelineConfig:
@@ -88,14 +106,18 @@ def load_folder(folder: Path) -> PipelineConfig:
         name = check_name(data["name"], "pipeline")
         root = Location.of(_expanded(data["root"], folder, "root")).url
         lane = _one_of(data.get("lane", "auto"), LANES, "lane")
-        schedule = check_schedule(data.get("schedule"), "schedule")
+        mode = _one_of(data.get("mode", "auto"), MODES, "mode")
+        schedule = scheduling.schedule(data.get("schedule"), "schedule")
+        airflow = scheduling.airflow_settings(data.get("airflow"), "airflow")
         sources = tuple(_source(n, s, folder, file) for n, s in _mapping(data["sources"], file, "sources").items())
         check_references({s.name: (s.primary_key, s.foreign_keys) for s in sources})
+        _check_watched(schedule, sources)
         settings = _settings(data.get("views"), file)
+        checking = checking_of(data.get("checks"))
         retention = Retention(
             **_known(_mapping(_or_empty(data.get("retention")), file, "retention"), set(BOUNDS), file, "retention")
         )
-    views = tuple(_view(path, settings.get(path.stem, {})) for path in _view_files(folder / "views"))
+    views = tuple(_view(path, {"mode": mode}, settings.get(path.stem, {})) for path in _view_files(folder / "views"))
     strangers = sorted(set(settings) - {v.name for v in views})
     if strangers:
         raise ConfigError(
@@ -103,6 +125,8 @@ def load_folder(folder: Path) -> PipelineConfig:
             "Remove them or add the file.",
         )
     _distinct([s.name for s in sources], [v.name for v in views], file)
+    with _in(file):
+        audits = audits_of(data.get("audit"), [v.name for v in views])
     return PipelineConfig(
         name,
         root,
@@ -113,20 +137,40 @@ def load_folder(folder: Path) -> PipelineConfig:
         views,
         _checks(folder / "checks.yml", {v.name for v in views}),
         retention,
+        airflow,
+        mode,
+        checking,
+        audits,
     )
 
 
 # -- pipeline.yml -----------------------------------------------------------------------------------
 
 
-def _settings(data: Any, file: Path) -> dict[str, dict[str, str]]:
+def _settings(data: Any, file: Path) -> dict[str, dict[str, Any]]:
     """Settings by view."""
     found = {}
     for view, setting in _mapping(_or_empty(data), file, "views").items():
         where = f"views.{view}"
         known = _known(_mapping(_or_empty(setting), file, where), _VIEW_KEYS, file, where)
-        found[view] = {key: _one_of(value, MODES, f"{where}.{key}") for key, value in known.items()}
+        found[view] = {key: _view_setting(key, value, f"{where}.{key}") for key, value in known.items()}
     return found
+
+
+def _view_setting(key: str, value: Any, where: str) -> Any:
+    """A setting of a view; one of `_VIEW_KEYS`."""
+    return duration(value, where, LEAST_FRESHNESS) if key == "freshness" else _one_of(value, MODES, where)
+
+
+def _check_watched(schedule: Schedule, sources: Iterable[SourceConfig]) -> None:
+    """Raises ConfigError where commits of a source are waited for that can't be seen without Spark."""
+    unseen = [s for s in sources if not is_path(s.location)] if isinstance(schedule, OnCommits) else []
+    if unseen:
+        raise ConfigError(
+            f"schedule is on commits, but source {unseen[0].name!r} is the catalog table {unseen[0].location}, "
+            "whose log is only found by Spark.",
+            "Give the source by path, or the schedule as a cron expression.",
+        )
 
 
 def _source(name: str, data: Any, folder: Path, file: Path) -> SourceConfig:
@@ -220,21 +264,24 @@ def _view_files(folder: Path) -> list[Path]:
     return found
 
 
-def _view(path: Path, settings: dict[str, str]) -> ViewConfig:
-    """A view file: settings may stand in its leading `--` comments as `-- mode: full`."""
+def _view(path: Path, defaults: dict[str, Any], settings: dict[str, Any]) -> ViewConfig:
+    """A view file: settings may stand in its leading `--` comments as `-- mode: full`.
+
+    What stands there goes before the pipeline's `defaults`, and the view's `settings` in pipeline.yml before both.
+    """
     with _in(path):
         name = check_name(path.stem, "view")
         sql = read_text(path)
-        found: dict[str, str] = {}
+        found: dict[str, Any] = {}
         for line in sql.split("\n"):
             if line.strip() and not line.strip().startswith("--"):
                 break
             match = _SETTING.match(line)
             if match and match[1] in _VIEW_KEYS:
-                found[match[1]] = _one_of(match[2], MODES, f"the comment's {match[1]}")
+                found[match[1]] = _view_setting(match[1], match[2], f"the comment's {match[1]}")
         if not sql.strip():
             raise ConfigError("it is empty.", "A view file holds one SELECT.")
-    return ViewConfig(name, sql, **{"mode": "auto", **found, **settings}, file=str(path))
+    return ViewConfig(name, sql, file=str(path), **{**defaults, **found, **settings})
 
 
 # -- checks.yml -------------------------------------------------------------------------------------

@@ -49,3 +49,20 @@ class ConcurrentRefreshError(IvmError):
 
 class StateError(IvmError):
     """The state under the pipeline's root is not this pipeline's, or can't be read."""
+
+
+class StoppedError(StateError):
+    """A step stopped for a reason outside of any view and of the state: a full disk, a server that went away."""
+
+
+#: What may be otherwise a moment later, so that the same step is worth another try.
+TRANSIENT = (ConcurrentRefreshError, StorageError, StoppedError)
+
+
+def may_pass(error: IvmError) -> bool:
+    """Whether trying again may help.
+
+    >>> may_pass(ConcurrentRefreshError("busy")), may_pass(UnseenError("unseen")), may_pass(GateError("held"))
+    (True, False, False)
+    """
+    return isinstance(error, TRANSIENT) and not isinstance(error, UnseenError)

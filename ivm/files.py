@@ -6,9 +6,10 @@ depth, so that whoever walks or prints it can't be led into a loop, a deep recur
 
 from __future__ import annotations
 
+import os
 import reprlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,20 @@ class _Loader(yaml.SafeLoader):
     @staticmethod
     def _refused(problem: str, mark: Any) -> yaml.MarkedYAMLError:
         return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def write_new(folder: Path, files: Mapping[str, str], otherwise: str) -> list[str]:
+    """Write a pipeline's files, by their paths in a folder; returns them. Nothing that is there is written over.
+
+    Raises ConfigError where one is there already (`otherwise` says what to do then), or none can be written.
+    """
+    there = [f for f in files if os.path.lexists(folder / f)]
+    if there:
+        what = "a pipeline" if "pipeline.yml" in there else there[0]
+        raise ConfigError(f"{folder} already holds {what}.", otherwise)
+    with writing(folder):
+        for file, text in files.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / file).open("x", encoding="utf-8") as new:
+                new.write(text)
+    return [str(folder / f) for f in files]

@@ -14,7 +14,7 @@ from typing import Any
 from ivm.errors import ConfigError
 
 #: Values that a setting may have.
-MODES = ("auto", "incremental", "full")
+MODES = ("auto", "incremental", "warn", "full")
 LANES = ("auto", "native", "spark")
 
 #: What file systems allow, less what we put below a root.

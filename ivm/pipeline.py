@@ -10,29 +10,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from inspect import signature as inspect_signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ivm import parameters
+from ivm.checking import Checking
 from ivm.config import check_checks, load_folder
-from ivm.errors import ConfigError, ViewError
-from ivm.explain import Explanation, explain_view
-from ivm.feed.source import Source, inspect
+from ivm.errors import ConfigError, StateError, ViewError
+from ivm.feed.source import Source
 from ivm.housekeeping import Retention
 from ivm.names import check_name, is_path
 from ivm.parameters import LANES, MODES, shown
 from ivm.planner.limits import EMBEDDED, Limits
-from ivm.refresh.compact import Compaction, compact
 from ivm.refresh.context import Context, Progress
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.integrity import readable
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan
-from ivm.refresh.relations import unit_table
-from ivm.refresh.run import Gate, Report, committed_or_raise, view_reports
-from ivm.refresh.verify import Verification, verify_view
+from ivm.refresh.run import Gate, Report, builds, committed_or_raise, view_reports
 from ivm.refresh.views import View
 from ivm.session import get_session
 from ivm.storage.location import Location, served
@@ -43,11 +40,40 @@ from ivm.zset.collection import Collection
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ivm.explain import Explanation
+    from ivm.quality.quarantine import Quarantine
+    from ivm.quality.results import Result
     from ivm.refresh.as_of import Revision
+    from ivm.refresh.audit import Audit
+    from ivm.refresh.compact import Compaction
+    from ivm.refresh.estimate import Estimate
+    from ivm.refresh.history import Passed
     from ivm.refresh.repair import Repair
+    from ivm.refresh.verify import Verification
+    from ivm.refresh.why import Why
 
 #: A view as a function of collections.
 Operators = Callable[..., Collection]
+
+
+def declared(folder: str | Path) -> Context:
+    """What a pipeline folder declares, with its log; no source is looked at, and no Spark is to be had.
+
+    For those that only read the log. Raises ConfigError, naming file and key.
+    """
+    config = load_folder(Path(parameters.location(folder, "the pipeline's folder")))
+    layout = Layout(Location.of(parameters.location(config.root, "root")))
+    context = Context(config.name, layout, EpochLog(layout.epochs, config.name), _no_spark, lambda: False, config.lane)
+    context.sources = {
+        s.name.lower(): Source(s.name, s.location, s.primary_key, s.foreign_keys, s.effective_date)
+        for s in config.sources
+    }
+    context.views = {v.name.lower(): View(v.name, v.sql, v.mode, v.file, v.freshness) for v in config.views}
+    return context
+
+
+def _no_spark() -> SparkSession:
+    raise StateError("This only reads the pipeline's log, and has no Spark session.", "Load it with Pipeline.load().")
 
 
 class Pipeline:
@@ -56,7 +82,8 @@ class Pipeline:
     `spark` may be left out: a session is started when one is first needed (see `ivm.session.get_session`).
     `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone. `retention` says how
     long what was replaced is kept, and how often a refresh compacts by itself; `limits` what is small and what is too
-    much (see `ivm.planner.limits`).
+    much (see `ivm.planner.limits`). `mode` is that of views which are declared without one (see `view`); `checking`
+    says whether results of checks show values, and whom they are told to.
     """
 
     def __init__(
@@ -68,6 +95,8 @@ class Pipeline:
         checks: Mapping[str, Any] | None = None,
         retention: Retention | None = None,
         limits: Limits = EMBEDDED,
+        mode: str = "auto",
+        checking: Checking | None = None,
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
@@ -77,6 +106,8 @@ class Pipeline:
             )
         if lane not in LANES:
             raise ConfigError(f"There is no lane {shown(lane)}.", f"Choose one of: {', '.join(LANES)}.")
+        if mode not in MODES:
+            raise ConfigError(f"There is no mode {shown(mode)}.", f"Choose one of: {', '.join(MODES)}.")
         if checks is not None and not isinstance(checks, Mapping):
             raise ConfigError(
                 f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md."
@@ -91,8 +122,14 @@ class Pipeline:
                 f"limits must be an ivm.planner.limits.Limits, found {shown(limits)}.",
                 "Pass EMBEDDED, CLUSTER or one of your own.",
             )
-        self.name = name
+        if checking is not None and not isinstance(checking, Checking):
+            raise ConfigError(
+                f"checking must be an ivm.checking.Checking, found {shown(checking)}.", "Write Checking(values=...)."
+            )
+        self.name, self.mode = name, mode
         self._spark = spark
+        #: Where the sources lie, links followed, by location.
+        self._places: dict[str, Location] = {}
         layout = Layout(Location.of(parameters.location(root, "root")))
         layout.base.check()
         log, has_session = EpochLog(layout.epochs, name), lambda: self._spark is not None
@@ -106,6 +143,7 @@ class Pipeline:
             retention or Retention(),
             limits,
             checks=dict(checks or {}),
+            checking=checking or Checking(),
         )
 
     @classmethod
@@ -122,13 +160,18 @@ class Pipeline:
             lane=config.lane,
             checks=config.checks,
             retention=config.retention,
+            mode=config.mode,
+            checking=config.checking,
         )
-        for source in config.sources:
-            pipe.source(
-                source.name, source.location, source.primary_key, dict(source.foreign_keys), source.effective_date
-            )
+        declared = [
+            pipe._declared(s.name, s.location, s.primary_key, dict(s.foreign_keys), s.effective_date)
+            for s in config.sources
+        ]
+        pipe.context.look_without_spark(declared)
+        for source in declared:
+            pipe._take(source)
         for view in config.views:
-            pipe.view(view.name, view.sql, view.mode, file=view.file)
+            pipe.view(view.name, view.sql, view.mode, view.file, view.freshness)
         return pipe
 
     @property
@@ -165,10 +208,19 @@ class Pipeline:
         found. `effective_date` names the column that tells from which day a row holds, for `read(view, as_of=...)`.
         Raises SourceError where the table can't be maintained from.
         """
+        self._take(self._declared(name, location, primary_key, foreign_keys, effective_date))
+
+    @staticmethod
+    def _declared(
+        name: str,
+        location: str | Path,
+        primary_key: Sequence[str],
+        foreign_keys: Mapping[tuple[str, ...] | str, str] | None,
+        effective_date: str,
+    ) -> Source:
         check_name(name, "source")
-        self._free(name)
         what = f"Source {name!r}:"
-        source = Source(
+        return Source(
             name,
             parameters.location(location, f"{what} the location"),
             parameters.columns(primary_key, f"{what} primary_key"),
@@ -177,11 +229,21 @@ class Pipeline:
             if effective_date != ""
             else "",
         )
-        self._apart(source.location, *(v.name for v in self.context.views.values()))
-        inspect(source, lambda: self.spark, self.context.lane)
-        self.context.sources[name.lower()] = source
 
-    def view(self, name: str | Operators, sql: str = "", mode: str = "auto", file: str = "") -> Any:
+    def _take(self, source: Source) -> None:
+        self._free(source.name)
+        self._apart(source)
+        self.context.look(source)
+        self.context.sources[source.name.lower()] = source
+
+    def view(
+        self,
+        name: str | Operators,
+        sql: str = "",
+        mode: str = "",
+        file: str = "",
+        freshness: timedelta | None = None,
+    ) -> Any:
         """Declare a view as one Spark SQL SELECT over sources and views, or as a function of collections:
 
             @pipe.view
@@ -189,9 +251,12 @@ class Pipeline:
                 return edges.map(src="src").count_total()
 
         whose parameters name what it reads (see `ivm.zset.collection`). The view is compiled here if all that it reads
-        is declared already, else at the first refresh. Raises ViewError where Spark or Delta can't have it,
-        RefusedError where `mode` is incremental and it can't be.
+        is declared already, else at the first refresh. `mode` (the pipeline's by default) is auto; incremental, where a
+        full refresh other than the first is the view's error (see `ivm.refresh.modes`); warn, where it is reported as a
+        warning; or full. `freshness` says how far it may be behind its sources (see `ivm.refresh.freshness`). Raises
+        ViewError where Spark or Delta can't have it, RefusedError where `mode` is incremental and it can't be.
         """
+        mode = self.mode if mode == "" else mode
         if callable(name):
             self.view(name.__name__, self._query_of(name), mode)
             return name
@@ -201,14 +266,17 @@ class Pipeline:
             raise ConfigError(
                 f"View {name!r} has no SQL.", "Pass a SELECT, or decorate a function of collections with @pipe.view."
             )
+        if freshness is not None and not isinstance(freshness, timedelta):
+            raise ConfigError(
+                f"View {name!r} has the freshness {shown(freshness)}.", "Pass a timedelta, or None for no target."
+            )
         if mode not in MODES:
             raise ConfigError(f"View {name!r} has the mode {shown(mode)}.", f"Choose one of: {', '.join(MODES)}.")
         if name.lower() == "_ivm":
             raise ConfigError("A view can't be named '_ivm': the pipeline's state lives there.", "Rename it.")
         parameters.text(sql, f"The SQL of view {name!r}", "Pass a SELECT.")
-        for source in self.context.sources.values():
-            self._apart(source.location, name)
-        self.context.views[name.lower()] = View(name, sql.strip().rstrip(";"), mode, file)
+        self._not_written(name.lower(), self._places)
+        self.context.views[name.lower()] = View(name, sql.strip().rstrip(";"), mode, file, freshness)
         if file:
             return None
         try:
@@ -236,22 +304,29 @@ class Pipeline:
                 "Sources and views share one set of names, without regard to case.",
             )
 
-    def _apart(self, location: str, *views: str) -> None:
+    def _apart(self, source: Source) -> None:
         """Raises ConfigError where a source lies where state or a view's table lies.
 
         A refresh would write into its own source.
         """
-        source = served(location) if is_path(location) else None
-        if source is None:
+        place = served(source.location) if is_path(source.location) else None
+        if place is None:
             return
-        root = self.context.layout.base
-        if source.holds(root):
+        place = place.followed
+        if place.spans(self.context.layout.base.followed):
             raise ConfigError(
-                f"The root {self.root} lies in the table {location}, which is a source.",
+                f"The root {self.root} lies in the table {source.location}, which is a source.",
                 "Give state and outputs a folder of their own.",
             )
-        for table in ("_ivm", *(v.lower() for v in views)):
-            if (root / table).holds(source):
+        self._places[source.location] = place
+        for table in ("_ivm", *self.context.views):
+            self._not_written(table, {source.location: place})
+
+    def _not_written(self, table: str, sources: Mapping[str, Location]) -> None:
+        """Raises ConfigError where one of these sources lies where this table under the root is written."""
+        written = (self.context.layout.base / table).followed
+        for location, place in sources.items():
+            if written.spans(place):
                 raise ConfigError(
                     f"The source at {location} lies where {self.root}/{table} is written.",
                     "Move one of the two, or rename the view.",
@@ -295,30 +370,67 @@ class Pipeline:
         return self._run(self._known(views), frozenset(), progress)
 
     def backfill(
-        self, view: str, where: str | None = None, progress: Progress | None = None, day: str | date | None = None
+        self,
+        view: str,
+        where: str | None = None,
+        progress: Progress | None = None,
+        day: str | date | None = None,
+        until: str | date | None = None,
     ) -> Report:
         """Rebuild a view from its sources; with `where` (over the view's columns) only that slice may change.
 
-        With `day`, take in what has come for a past day as a new revision, and compare what is kept of that day with
-        the sources: where they differ, the view is rebuilt. Raises ConfigError where `where` is not a condition over
-        the view's columns, where both are given, and where the view is not kept by day.
+        With `day` (and `until`, the last one of several), take in what has come for past days as a new revision, and
+        compare what is kept of them with the sources: where they differ, the view is rebuilt. A backfill that was
+        stopped goes on where it was; a slice begins anew. Readers see the result all at once. Raises ConfigError where
+        `where` is not a condition over the view's columns, where a slice and days are given, and where the view is not
+        kept by day.
         """
-        from ivm.refresh.as_of import check_day, differing
+        from ivm.refresh.as_of import differing
         from ivm.refresh.backfill import backfill_slice
 
-        name = self.known(view)
-        self._check_declared()
-        if day is not None:
-            self._compile()
-            past = check_day(self.context, name, day, where)
+        name, days = self._backfill_of(view, where, day, until)
+        if progress is not None:
+            self.context.progress = progress
+        if days is not None:
             report = self._run([name], frozenset(), progress)
-            return self._run([name], frozenset({name}), progress) if differing(self.context, name, past) else report
+            return self._run([name], frozenset({name}), progress) if differing(self.context, name, *days) else report
         if where is None:
             return self._run([name], frozenset({name}), progress)
 
         with self.context.exclusive():
             self._compile(name)
             return backfill_slice(self.context, name, where, self._gate())
+
+    def estimate(
+        self,
+        view: str,
+        where: str | None = None,
+        day: str | date | None = None,
+        until: str | date | None = None,
+    ) -> Estimate:
+        """What `backfill` would read, write and cost with the same arguments; nothing is written. Raises as it does."""
+        from ivm.refresh.estimate import estimate_days, estimate_slice, estimate_whole
+
+        name, days = self._backfill_of(view, where, day, until)
+        if days is not None:
+            return estimate_days(self.context, name, *days)
+        self._compile(name)
+        return estimate_whole(self.context, name) if where is None else estimate_slice(self.context, name, where)
+
+    def _backfill_of(
+        self, view: str, where: str | None, day: str | date | None, until: str | date | None
+    ) -> tuple[str, tuple[date, date] | None]:
+        """The view as it is kept, and the days, None where none are asked for."""
+        from ivm.refresh.as_of import check_days
+
+        name = self.known(view)
+        self._check_declared()
+        if day is None:
+            if until is not None:
+                raise ConfigError("A backfill has until without day.", "Give the first day of the range as day.")
+            return name, None
+        self._compile()
+        return name, check_days(self.context, name, day, until, where)
 
     def release(self, view: str) -> Report:
         """Publish the batches of a view that a failed expectation holds back.
@@ -339,6 +451,25 @@ class Pipeline:
         name = self.known(view)
         with self.context.exclusive():
             return discard(self.context, name)
+
+    def quarantine(self, view: str, limit: int = 20, show: bool = False) -> Quarantine:
+        """What is held back of a view: the expectations that fail, each with up to `limit` of its failing rows.
+
+        Values are hidden unless `show`, or the pipeline's `checking`, says otherwise. Raises StateError where nothing
+        is held back.
+        """
+        from ivm.quality.quarantine import quarantine
+
+        name = self.known(view)
+        self._compile()
+        return quarantine(self.context, name, parameters.number(limit, "limit"), show)
+
+    def checks(self, view: str | None = None, last: int | None = None) -> list[Result]:
+        """The kept results of checks by epoch, of one view or all, of the last epochs or all that are kept."""
+        from ivm.quality.results import load
+
+        name = "" if view is None else self.context.views[self.known(view)].name
+        return load(self.context.layout, None if last is None else parameters.number(last, "last"), name)
 
     def repair(
         self, views: Iterable[str] | None = None, dry_run: bool = False, progress: Progress | None = None
@@ -368,11 +499,15 @@ class Pipeline:
         return Repair(tuple(found), report, again)
 
     def plan(self, views: Iterable[str] | None = None) -> EpochPlan | None:
-        """What a refresh would do now; nothing is written. None where nothing changed."""
+        """What a refresh would do now, with what it is expected to cost; nothing is written.
+
+        None where nothing changed. No Spark session is started where the views were compiled before: whether the
+        settings of a session changed is only seen where there is one.
+        """
         from ivm.refresh.planning import plan_epoch
 
         self._check_declared()
-        return plan_epoch(self.context, self._known(views))
+        return plan_epoch(self.context, self._known(views), may_start=False)
 
     def _gate(self) -> Gate:
         from ivm.quality.gate import run_gate
@@ -401,6 +536,7 @@ class Pipeline:
                 )
                 if plan.epoch != resumed:
                     break
+                rebuild -= {v for v in rebuild if builds(plan, v) and not done[self.context.views[v].name].error}
             names = views if views is not None else list(self.context.views)
             rest = view_reports(self.context, None, {}, names)
             return Report(
@@ -409,6 +545,8 @@ class Pipeline:
 
     def compact(self, keep_epochs: int = 10) -> list[Compaction]:
         """Advance traces to the newest epoch that readers may still need, and rewrite small files."""
+        from ivm.refresh.compact import compact
+
         keep_epochs = parameters.number(keep_epochs, "keep_epochs")
         with self.context.exclusive():
             self._compile()
@@ -425,6 +563,8 @@ class Pipeline:
         default). It comes from what is kept by day, or is computed from the sources' rows that were effective then (see
         `ivm.refresh.as_of`).
         """
+        from ivm.refresh.relations import unit_table
+
         name = self.known(view)
         epoch = None if epoch is None else parameters.number(epoch, "epoch")
         revision = None if revision is None else parameters.number(revision, "revision")
@@ -456,15 +596,51 @@ class Pipeline:
 
         Print it, or take .to_dict().
         """
+        from ivm.explain import explain_view
+
         name = self.known(view)
         self._compile(name)
         return explain_view(self.context, name)
 
+    def why(self, view: str, where: str, limit: int = 20) -> Why:
+        """The view's rows that meet a condition, the source rows that support them, and the epochs that changed them.
+
+        At most `limit` of each. Raises ConfigError where `where` is not a condition over the view's columns.
+        """
+        from ivm.refresh.why import step_why
+
+        name = self.known(view)
+        limit = parameters.number(limit, "limit")
+        self._compile(name)
+        return step_why(self.context, name, where, limit)
+
     def verify(self, view: str) -> Verification:
         """Compare the published view, as a bag, with Spark's own result of its SQL at the same source versions."""
+        from ivm.refresh.verify import verify_view
+
         name = self.known(view)
         self._compile(name)
         return verify_view(self.context, name)
+
+    def history(self, view: str | None = None, limit: int = 20) -> list[Passed]:
+        """What the last epochs did, the newest first; of one view, those that had something to do for it.
+
+        No Spark session is started.
+        """
+        from ivm.refresh.history import history
+
+        return history(self.context, "" if view is None else self.known(view), parameters.number(limit, "limit"))
+
+    def audit(self, view: str, how: str = "full", sample: float = 0.01) -> Audit:
+        """Compare the published view with a recompute: in `full`, a `sample` of its groups, or by `checksum`.
+
+        `sample` is the share of the groups, others each epoch. Raises ConfigError for another way or share.
+        """
+        from ivm.refresh.audit import audit
+
+        name = self.known(view)
+        self._compile(name)
+        return audit(self.context, name, how, sample)
 
     def status(self) -> dict[str, Any]:
         """Epochs and views as of now: strategy, rows, versions, and what is pending."""

@@ -25,12 +25,14 @@ DELTA_TESTS = (
     "tests/pure/test_compile.py",
     "tests/pure/test_keys.py",
 )
+#: Those without a JVM first: most mutants end there.
 PROTOCOL_TESTS = (
     "tests/pure/test_damage.py",
+    "tests/pure/test_held.py",
+    "tests/pure/test_random_faults.py",
+    "tests/pure/test_faults.py",
     "tests/spark/test_protocol.py",
     "tests/spark/test_repair.py",
-    "tests/pure/test_faults.py",
-    "tests/pure/test_random_faults.py",
     "tests/spark/test_kills.py",
 )
 

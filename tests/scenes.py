@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,13 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from ivm.lake import native
+from ivm.lake.log import head_of
 from ivm.names import table_ref
+from ivm.pipeline import Pipeline
+from ivm.planner.limits import EMBEDDED, Limits
+from ivm.refresh.integrity import TABLE, paths
+from ivm.refresh.records import to_json
 from ivm.storage.location import Location
 from ivm.testing.faults import Effect, Fault, Point, Trouble
 from ivm.testing.primitives import Primitive
@@ -39,6 +46,18 @@ VIEWS = {
 }
 ORDERS = pa.schema([("id", pa.int64()), ("cust", pa.int32()), ("amount", pa.int32())])
 CUSTOMERS = pa.schema([("cust", pa.int32()), ("name", pa.string()), ("region", pa.string())])
+#: Everything is large. Batches are published by writing tables anew.
+TINY = replace(
+    EMBEDDED,
+    whole_rows=0,
+    native_whole_rows=-1,
+    delta_rows=1,
+    slice_rows=1,
+    result_rows=1,
+    compare_rows=0,
+    judged_rows=1,
+    anew_share=0.0,
+)
 FOLLOW_UP = (
     ("orders", pa.Table.from_pylist([{"id": 90, "cust": 1, "amount": 9}, {"id": 91, "cust": 7, "amount": 4}], ORDERS)),
     (
@@ -90,9 +109,12 @@ def change(made: Scene) -> None:
     write_deltalake(path(made, "customers"), west, mode="append")
 
 
-def saved(spark: Any, folder: Path | Location, action: str, writes: Sequence[Primitive] = ()) -> Scene:
+def saved(
+    spark: Any, folder: Path | Location, action: str, writes: Sequence[Primitive] = (), limits: Limits = EMBEDDED
+) -> Scene:
     """A scene in the state in which an action is tried."""
     made = scene(spark, folder, writes)
+    made.limits = limits
     if action != "build":
         assert made.pipeline(made.folder).refresh().ok
     for _ in range({"refresh": 1, "compact": 2}.get(action, 0)):
@@ -108,6 +130,16 @@ def path(made: Scene, source: str) -> str:
 
 def ref(made: Scene, source: str) -> str:
     return table_ref(path(made, source))
+
+
+def pinned(pipe: Pipeline, unit: str) -> None:
+    """Let the manifest take a unit's tables as they are for what the last epoch left."""
+    log = pipe.context.log
+    manifest, epoch = log.manifest(), log.next_epoch()
+    state = manifest.units[unit]
+    heads = {what: head_of(at) for what, at in paths(pipe.context, unit, state).items() if native.exists(at)}
+    units = manifest.units | {unit: replace(state, version=heads[TABLE].version, heads=heads)}
+    log.record(epoch, "committed", detail=to_json(replace(manifest, epoch=epoch, units=units)))
 
 
 # -- faults ---------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import timedelta
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,8 @@ from rich.text import Text
 from ivm import parameters
 from ivm.cli import signals
 from ivm.cli.failures import ExitCode, Failure, UsageError, failure
+from ivm.durations import written
+from ivm.errors import ConfigError
 from ivm.storage.location import Location
 
 app = typer.Typer(
@@ -177,7 +180,7 @@ def _progress(as_json: bool) -> Iterator[Any]:
 
 
 def _table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=Text(title) if title else None, title_justify="left")
     for column in columns:
         numeric = rows and all(isinstance(r[columns.index(column)], int | float | type(None)) for r in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
@@ -189,6 +192,16 @@ def _table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
         _out.print(Text.assemble(("warning:", "bold yellow"), " ", _visible(warning)), soft_wrap=True)
+
+
+def _some_share(value: float | None) -> float | None:
+    return None if value is None else _share(value)
+
+
+def _share(value: float) -> float:
+    if not 0 < value <= 1:
+        raise typer.BadParameter("expected a number above 0, at most 1.")
+    return value
 
 
 @app.command()
@@ -207,23 +220,68 @@ def init(folder: Annotated[Path, typer.Argument(help="A new folder.")], as_json:
 
 
 @app.command()
+def adopt(
+    query: Annotated[str, typer.Argument(help="A SELECT, a file of one, or a folder of .sql files.")],
+    to: Annotated[Path, typer.Option(help="The new pipeline's folder.")],
+    name: Annotated[str, typer.Option(help="The view's name, where the query is given as text.")] = "adopted",
+    tables: Annotated[str, typer.Option(help="A folder or URL where the tables lie under their names.")] = "",
+    table: Annotated[
+        list[str] | None, typer.Option(help="NAME=PLACE: where a table lies, as the query calls it.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Switch change feeds on without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a pipeline folder of queries: find their tables, count keys, switch feeds on, show the plan."""
+    from ivm import adopt as adopting
+    from ivm.cli import adopted
+
+    target = Path(parameters.local_folder(to, "--to"))
+    found = adopting.look(adopting.queries(query, name), tables, adopted.places(table or []))
+    if not as_json:
+        _table("tables", adopted.COLUMNS, adopted.rows(found))
+    if found.without_feed and not yes and not (not as_json and adopted.agreed(found)):
+        raise ConfigError(
+            f"These tables have no change feed: {', '.join(t.written for t in found.without_feed)}.",
+            "Nothing was done. Repeat it with --yes to switch their feeds on: their writers then keep change files.",
+        )
+    files = adopting.write(found, target, adopted.name_of(target))
+    adopting.switch_on(found.without_feed)
+    _print(
+        {**asdict(found), "files": files},
+        as_json,
+        lambda: _out.print("\n".join(["made:", *(f"  {f}" for f in files)]), soft_wrap=True),
+    )
+    if not as_json:
+        plan(None, target, as_json)
+
+
+@app.command()
 def plan(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) -> None:
-    """Show what a refresh would do now; nothing is written."""
-    epoch = _load(pipeline).plan(views or None)
-    data = asdict(epoch) if epoch else {"epoch": None, "tasks": {}}
+    """Show what a refresh would do now, and what it is expected to cost; nothing is written.
+
+    Exit 1 if a view could not be refreshed.
+    """
+    from ivm.cli import planned
+
+    pipe = _load(pipeline)
+    epoch = pipe.plan(views or None)
+    broken = dict(epoch.broken if epoch else pipe.context.broken)
+    mends = planned.mends(pipe.context, epoch)
+    data = (asdict(epoch) if epoch else {"epoch": None, "tasks": {}, "broken": broken}) | {"mends": mends}
 
     def show() -> None:
-        if epoch is None:
+        if epoch is None and not broken:
             _out.print("nothing changed: a refresh would do nothing")
             return
-        _table(
-            f"epoch {epoch.epoch} would do",
-            ["view", "strategy", "reason"],
-            [[n, t.strategy, t.reason] for n, t in epoch.tasks.items()],
-        )
-        _warn(epoch.warnings)
+        title = f"epoch {epoch.epoch} would do" if epoch else "a refresh would do nothing"
+        _table(title, planned.COLUMNS, [*planned.rows(epoch), *planned.broken_rows(broken)])
+        for line in planned.readings(epoch) + [f"{view}: to mend it, {mend}" for view, mend in mends.items()]:
+            _out.print(Text(_visible(line)), soft_wrap=True)
+        _warn(epoch.warnings if epoch else ())
 
     _print(data, as_json, show)
+    if broken or planned.failing(epoch):
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -249,13 +307,33 @@ def backfill(
         str | None,
         typer.Option(help="Take in a past day as a new revision, and check what is kept of it (2026-03-31)."),
     ] = None,
+    until: Annotated[str | None, typer.Option(help="With --day: the last one of a range of days.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be read, written and spent.")] = False,
     pipeline: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild a view from its sources, or a slice of it, or take in a past day."""
+    """Rebuild a view from its sources, or a slice of it, or take in past days."""
+    if dry_run:
+        _show_estimate(_load(pipeline).estimate(view, where, day, until), as_json)
+        return
     with _progress(as_json) as progress:
-        report = _load(pipeline).backfill(view, where, progress=progress, day=day)
+        report = _load(pipeline).backfill(view, where, progress, day, until)
     _show_report(report, as_json)
+
+
+def _show_estimate(found: Any, as_json: bool) -> None:
+    def show() -> None:
+        _out.print(f"nothing was done; {found.what}:", soft_wrap=True)
+        work = [[w.view, w.strategy, w.rows, w.seconds, w.reason] for w in found.work]
+        _table("would be done", ["view", "strategy", "rows", "seconds the last time", "reason"], work)
+        read = [[w.view, r.relation, r.version, r.rows, r.bytes] for w in found.work for r in w.reads]
+        _table("would be read", ["for", "relation", "version", "rows", "bytes"], read)
+        if found.later:
+            _out.print(f"the next refresh brings along what reads it: {', '.join(found.later)}", soft_wrap=True)
+        if found.note:
+            _out.print(found.note, soft_wrap=True)
+
+    _print(asdict(found), as_json, show)
 
 
 def _show_report(report: Any, as_json: bool) -> None:
@@ -269,6 +347,7 @@ def _show_report(report: Any, as_json: bool) -> None:
             ["view", "strategy", "rows in", "rows out", "seconds", "reason"],
             rows,
         )
+        _warn(f"view {v.view}: {v.warning}" for v in report.views.values() if v.warning)
 
     _print(asdict(report), as_json, show)
     if not report.ok:
@@ -288,12 +367,13 @@ def check(
     from ivm.quality.results import load
 
     pipe = _load(pipeline)
-    results = load(pipe.context.layout.checks, last)
+    results = load(pipe.context.layout, last)
     if html is not None:
         from ivm.quality.docs import build_docs
 
         folder = Location.of(parameters.local_folder(html, "--html"))
-        index = build_docs(load(pipe.context.layout.checks), pipe.context.layout.checks, folder, pipe.name)
+        layout, show = pipe.context.layout, pipe.context.checking.show
+        index = build_docs(load(layout), layout.checks, folder, pipe.name, show)
         _err.print(f"written: {index}")
     rows = [
         [
@@ -302,7 +382,7 @@ def check(
             r.scope,
             r.expectation,
             json.dumps(r.arguments),
-            "passed" if r.success else "FAILED",
+            r.verdict,
             r.message,
         ]
         for r in results
@@ -312,7 +392,93 @@ def check(
         as_json,
         lambda: _table("checks", ["epoch", "view", "on", "expectation", "arguments", "result", "message"], rows),
     )
-    if any(not r.success for r in results):
+    if any(r.holds for r in results):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command()
+def checks(
+    view: Annotated[str | None, typer.Argument(help="A view; all if none is named.")] = None,
+    pipeline: Folder = HERE,
+    last: Annotated[int | None, typer.Option(help="Epochs to show; all that are kept by default.", min=1)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the history of the checks: of each expectation and epoch what was observed, and what followed."""
+    found = _load(pipeline).checks(view, last)
+    columns = ["epoch", "view", "on", "expectation", "severity", "result", "unexpected", "seconds", "judged by"]
+    rows = [
+        [r.epoch, r.view, r.scope, _brief(r), r.severity, r.verdict, _unexpected(r), r.seconds, r.judged] for r in found
+    ]
+    _print([{**asdict(r), "result": r.verdict} for r in found], as_json, lambda: _table("checks", columns, rows))
+
+
+def _unexpected(result: Any) -> str:
+    """How many of the rows that were judged; "" where an expectation is about the view as a whole."""
+    return "" if result.elements is None else f"{result.unexpected or 0:,} of {result.elements:,}"
+
+
+def _brief(result: Any) -> str:
+    """An expectation with its arguments."""
+    return f"{result.expectation}({', '.join(f'{k}={v}' for k, v in result.arguments.items())})"
+
+
+@app.command()
+def quarantine(
+    view: str,
+    limit: Annotated[int, typer.Option(help="Failing rows to show of each expectation.", min=1, max=1000)] = 20,
+    values: Annotated[
+        bool, typer.Option("--values", help="Show the rows' values, which are hidden otherwise.")
+    ] = False,
+    pipeline: Folder = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is held back of a view: the expectations that fail, and the rows for which they do."""
+    found = _load(pipeline).quarantine(view, limit, values)
+
+    def show() -> None:
+        _out.print(Text(_visible(f"{found.view} is held back in epoch {found.epoch}: {found.reason}")), soft_wrap=True)
+        _out.print(f"its batch inserts {found.rows_in:,} rows and deletes {found.rows_out:,}")
+        for f in found.failing:
+            count = "" if f.count is None else f", {f.count:,} rows"
+            _out.print(Text(_visible(f"{f.scope}, {_brief(f)} ({f.severity}){count}: {f.message}")), soft_wrap=True)
+            if f.note:
+                _out.print(Text(_visible(f"  {f.note}")), soft_wrap=True)
+            if f.rows:
+                names = list(f.rows[0])
+                _table("rows", names, [["NULL" if r[n] is None else r[n] for n in names] for r in f.rows])
+        done = (
+            "ivm release publishes it, ivm discard drops it" if found.releasable else "it can't be released by itself"
+        )
+        _out.print(f"{done}; the next refresh plans it anew")
+
+    _print(asdict(found), as_json, show)
+
+
+@app.command()
+def audit(
+    views: Views = None,
+    sample: Annotated[
+        float | None, typer.Option(help="Only this share of the groups, others each epoch.", callback=_some_share)
+    ] = None,
+    checksum: Annotated[bool, typer.Option("--checksum", help="Compare checksums instead of rows.")] = False,
+    pipeline: Folder = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Compare views with a recompute: in full, by sampled groups or by checksums; exit 1 if one differs."""
+    if sample is not None and checksum:
+        raise typer.BadParameter("give either --sample or --checksum.")
+    pipe = _load(pipeline)
+    how = "sample" if sample is not None else "checksum" if checksum else "full"
+    names = views or [v.name for v in pipe.context.views.values()]
+    found = []
+    with _progress(as_json) as progress:
+        for i, name in enumerate(names):
+            found.append(pipe.audit(name, how, sample if sample is not None else 1.0))
+            if progress:
+                progress("audit", i + 1, len(names))
+    rows = [[a.view, a.how, "equal" if a.equal else "DIFFERS", a.rows, a.difference] for a in found]
+    _print([asdict(a) for a in found], as_json, lambda: _table("audit", ["view", "by", "result", "rows", "what"], rows))
+    if not all(found):
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -376,10 +542,10 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
             + (f", open epoch {data['open_epoch']}" if data["open_epoch"] else "")
         )
         rows = [
-            [n, v["rows"], v["version"], v["epoch"], v["strategy"], v["error"] or v["reason"]]
+            [n, v["rows"], v["version"], v["epoch"], v["strategy"], _behind(v["freshness"]), v["error"] or v["reason"]]
             for n, v in data["views"].items()
         ]
-        _table("views", ["view", "rows", "version", "epoch", "strategy", "reason"], rows)
+        _table("views", ["view", "rows", "version", "epoch", "strategy", "behind", "reason"], rows)
         if data["arrangements"]:
             arranged = [
                 [a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]]
@@ -399,6 +565,93 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
         _warn(data["warnings"])
 
     _print(data, as_json, show)
+
+
+def _behind(freshness: dict[str, Any] | None) -> str:
+    """How far a view is behind its sources, of how far it may be; empty without a target.
+
+    >>> _behind({"behind_seconds": 5400.0, "target_seconds": 3600.0, "late": True})
+    '1h30m of 1h, late'
+    """
+    if freshness is None:
+        return ""
+    behind, target = (freshness[key] for key in ("behind_seconds", "target_seconds"))
+    told = "not known" if behind is None else written(timedelta(seconds=behind))
+    return f"{told} of {written(timedelta(seconds=target))}" + (", late" if freshness["late"] else "")
+
+
+@app.command()
+def history(
+    view: Annotated[str | None, typer.Argument(help="A view; the whole pipeline if none is named.")] = None,
+    limit: Annotated[int, typer.Option(help="Epochs to show, the newest first.", min=1, max=100_000)] = 20,
+    pipeline: Folder = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Show what each epoch did: strategy and reason, rows, seconds as expected and as they were."""
+    from ivm.cli import passed
+
+    epochs = _load(pipeline).history(view, limit)
+    rows = passed.view_rows(epochs) if view else passed.rows(epochs)
+    columns = passed.VIEW_COLUMNS if view else passed.COLUMNS
+    _print(passed.data(epochs), as_json, lambda: _table(f"epochs of {view}" if view else "epochs", columns, rows))
+
+
+@app.command()
+def why(
+    view: str,
+    where: Annotated[str, typer.Option(help="Which rows: a condition over the view's columns.")],
+    limit: Annotated[int, typer.Option(help="Rows to show of each kind.", min=1, max=10_000)] = 20,
+    pipeline: Folder = HERE,
+    as_json: AsJson = False,
+) -> None:
+    """Show the source rows that support rows of a view now, and the epochs that changed them."""
+    from ivm.cli import reasons
+
+    found = _load(pipeline).why(view, where, limit)
+
+    def show() -> None:
+        for title, columns, rows in reasons.tables(found):
+            _out.print(Text(_visible(title if rows else f"{title}: none")), soft_wrap=True)
+            if rows:
+                _table("", columns, rows)
+        for line in reasons.notes(found):
+            _out.print(Text(_visible(line)), soft_wrap=True)
+
+    _print(asdict(found), as_json, show)
+
+
+@app.command()
+def advise(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
+    """Say what would make refreshes cheaper, by the records of the last epochs, sizes and counted keys."""
+    from ivm.advise import advise as advice
+
+    found = advice(_load(pipeline))
+    rows = [[a.about, a.kind, a.do, a.because, a.saves] for a in found]
+
+    def show() -> None:
+        if rows:
+            _table("advice", ["about", "kind", "what to do", "because", "saves (s a refresh)"], rows)
+        else:
+            _out.print("nothing in the records, sizes or keys asks for a change")
+
+    _print([asdict(a) for a in found], as_json, show)
+
+
+@app.command()
+def ui(
+    pipeline: Annotated[Path, typer.Option("--pipeline", "-p", help="A pipeline's folder, or one of several.")] = HERE,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; on another than the loopback interface the address has a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65_535)] = 8550,
+) -> None:
+    """Show pipelines, epochs, programs and lineage on a local page, until it is interrupted."""
+    from ivm.ui.server import server
+
+    made, address = server(Path(parameters.local_folder(pipeline, "--pipeline")), host, port)
+    _out.print(f"open {address} (Ctrl-C ends it)", soft_wrap=True)
+    with made:
+        made.serve_forever()
 
 
 @app.command()
@@ -448,12 +701,6 @@ def _scale(value: float) -> float:
     """A scale factor that TPC-H has; typer's `min` lets NaN pass."""
     if not 0 < value <= 100_000:
         raise typer.BadParameter("expected a number above 0, at most 100000.")
-    return value
-
-
-def _share(value: float) -> float:
-    if not 0 < value <= 1:
-        raise typer.BadParameter("expected a number above 0, at most 1.")
     return value
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from ivm import parameters
-from ivm.errors import ConfigError
-from ivm.files import writing
+from ivm.files import write_new
 from ivm.names import check_name
 
 _PIPELINE = """\
 name: {name}
 root: ./lake            # state, traces and outputs live in this folder
-schedule: null          # a cron expression for Airflow, or null: when told to
+schedule: null          # for Airflow: a cron expression, {{on: commits}}, or null: when told to
 
 sources:                # Delta tables with a change feed, by path or by catalog identifier (table: db.orders)
   orders:
@@ -40,13 +38,4 @@ def write_template(folder: Path) -> list[str]:
     name = folder.absolute().name.replace("-", "_").replace(" ", "_")
     check_name(name, "pipeline")
     files = {"pipeline.yml": _PIPELINE.format(name=name), "views/customer_totals.sql": _VIEW, "checks.yml": _CHECKS}
-    there = [f for f in files if os.path.lexists(folder / f)]
-    if there:
-        what = "a pipeline" if "pipeline.yml" in there else there[0]
-        raise ConfigError(f"{folder} already holds {what}.", "Choose another folder.")
-    with writing(folder):
-        (folder / "views").mkdir(parents=True, exist_ok=True)
-        for file, text in files.items():
-            with (folder / file).open("x", encoding="utf-8") as new:
-                new.write(text)
-    return [str(folder / f) for f in files]
+    return write_new(folder, files, "Choose another folder.")

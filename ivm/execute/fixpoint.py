@@ -31,8 +31,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.errors import ViewError
-from ivm.execute.changes import Changes, Run
-from ivm.feed.datasets import Datasets, Input
+from ivm.execute.changes import Changes, LargeRecursionError, Run
+from ivm.feed.arrow_datasets import ArrowDatasets
+from ivm.feed.datasets import Datasets
+from ivm.feed.input import Input
 from ivm.lake import native
 from ivm.lake.keys import distinct, matching
 from ivm.names import RESERVED_PREFIX, ident
@@ -132,9 +134,15 @@ def _least_of(unit: Unit, rows: str) -> str:
 
 
 def fixpoint(strategy: Fixpoint, datasets: Datasets, run: Run) -> Changes:
-    """dOut, as a bag or as a set (see above)."""
+    """dOut, as a bag or as a set (see above).
+
+    Raises LargeRecursionError where an iteration is too large for this process.
+    """
     made = _Iterations(strategy, datasets, run)
-    return Changes(made.of_bag() if strategy.unit.fixpoint == "all" else made.of_set())
+    try:
+        return Changes(made.of_bag() if strategy.unit.fixpoint == "all" else made.of_set())
+    except native.LargeReadError as error:
+        raise LargeRecursionError(f"an iteration of {strategy.unit.name} reads {error}") from error
 
 
 class _Iterations:
@@ -254,7 +262,7 @@ class _Iterations:
         more = Input(name, self.unit.columns, self.schema, "", None, State.NEW, True, rows, rows.num_rows)
         return {**inputs, name: more}, given(self.unit, name, self.strategy.facts, rows.num_rows)
 
-    def _opened(self, inputs: Mapping[str, Input]) -> Datasets:
+    def _opened(self, inputs: Mapping[str, Input]) -> ArrowDatasets:
         self.made += 1
         return self.datasets.beside(f"{self.unit.name}_{self.made}", inputs)
 
@@ -265,7 +273,9 @@ class _Iterations:
 
         Spark types each statement by its own expressions, a literal as NOT NULL.
         """
-        found = self._run(sql)
+        found = self._run.rows(sql)
+        if not isinstance(found, pa.Table):
+            raise LargeRecursionError(f"an iteration of {self.unit.name} gives {found.num_rows:,} rows")
         schema = self.schema.append(pa.field(WEIGHT, pa.int64())) if weighted else self.schema
         return found.rename_columns(schema.names).cast(schema)
 

@@ -14,11 +14,16 @@ from ivm.rewrite.top import MARK, PLACE
 
 
 def from_stored(strategy: FromStored, datasets: Datasets, run: Run) -> Changes:
-    """dOut = first candidates - stored rows. Raises StoredRowsLackingError where the candidates may not be enough."""
+    """dOut = first candidates - stored rows.
+
+    Raises StoredRowsLackingError where the candidates may not be enough, or are too many.
+    """
     unit = strategy.unit
     assert unit.reduce is not None
     limit, stored = unit.reduce.limit, datasets.published(unit.name)
-    found = run(strategy.statements(datasets)[""])
+    found = run.rows(strategy.statements(datasets)[""])
+    if not isinstance(found, pa.Table):
+        raise StoredRowsLackingError
     candidates = found.filter(pc.equal(found[MARK], 0))
     last = found.filter(pc.equal(found[MARK], 1))
     before = last[PLACE][0].as_py() - 1 if last.num_rows else 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ivm.execute.changes import Changes, Run
 from ivm.feed.datasets import Datasets
+from ivm.plan.nodes import WEIGHT, Column
 from ivm.planner.strategy import Linear, Regroup
 
 
 def statement(strategy: Linear | Regroup, datasets: Datasets, run: Run) -> Changes:
     """dOut = the statement's rows."""
-    return Changes(run(strategy.statements(datasets)[""]))
+    batch = (*strategy.unit.columns, Column(WEIGHT, "bigint"))
+    return Changes(run.rows(strategy.statements(datasets)[""], batch))

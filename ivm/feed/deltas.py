@@ -15,16 +15,20 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.errors import IvmError
+from ivm.engine.rows import Rows, StagedRows, few, stage
+from ivm.errors import IvmError, StateError
 from ivm.feed.source import Snapshot
+from ivm.feed.states import ones
 from ivm.lake import native
 from ivm.names import ident, spark_path, table_ref
-from ivm.plan.nodes import WEIGHT
+from ivm.plan.nodes import WEIGHT, Column
 from ivm.planner.limits import EMBEDDED
 from ivm.session import error_text
+from ivm.sql.render import columns_sql
+from ivm.storage.location import Location
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger(__name__)
 
@@ -43,10 +47,6 @@ _GAPS = (
 )
 
 
-class TooLargeError(Exception):
-    """A delta or a result outgrew what the driver may hold; the view is refreshed in full instead."""
-
-
 class GapError(IvmError):
     """A source's feed can't be read, or isn't complete; views that read it are refreshed in full instead."""
 
@@ -58,22 +58,33 @@ def source_delta(
     columns: Sequence[str],
     spark: Callable[[], SparkSession],
     most: int = EMBEDDED.delta_rows,
-) -> pa.Table:
+    staging: Location | None = None,
+) -> Rows:
     """The delta of versions since < v <= upto: `columns` and WEIGHT (+1 or -1), consolidated.
 
-    Raises TooLargeError beyond `most` changes, GapError where nobody can read the feed and where it doesn't add up.
+    Of more than `most` changes it is made by Spark, and stays in `staging` if it has as many rows. Raises GapError
+    where nobody can read the feed, where it doesn't add up, and where it is that large and there is no place for it.
     """
     feed = _by_delta_rs(snapshot, since + 1, upto, columns, most) if not snapshot.native else None
     if feed is None:
         feed = _by_spark(snapshot, since + 1, upto, columns, most, spark())
     if feed.num_rows > most:
-        raise TooLargeError(f"more than {most:,} changes")
+        if staging is None:
+            raise _gap(snapshot, since, upto, f"it has more than {most:,} changes")
+        staged = _staged(snapshot, since + 1, upto, columns, spark(), staging)
+        told = native.total(staged.location, WEIGHT)
+        _add_up(snapshot, since, upto, told, spark)
+        return few(staged, most)
     weighted = native.weighted(feed, columns)
-    told = pc.sum(weighted[WEIGHT]).as_py() or 0
+    _add_up(snapshot, since, upto, pc.sum(weighted[WEIGHT]).as_py() or 0, spark)
+    return native.consolidate(weighted, columns)
+
+
+def _add_up(snapshot: Snapshot, since: int, upto: int, told: int, spark: Callable[[], SparkSession]) -> None:
+    """Raises GapError where the table did not grow by as many rows as its feed tells."""
     gained = _gained(snapshot, since, upto, spark)
     if told != gained:
         raise _gap(snapshot, since, upto, f"by it the table has {told:+,} rows, by its files {gained:+,}")
-    return native.consolidate(weighted, columns)
 
 
 def _gap(snapshot: Snapshot, since: int, upto: int, why: str) -> GapError:
@@ -95,21 +106,50 @@ def _by_delta_rs(snapshot: Snapshot, first: int, last: int, columns: Sequence[st
 def _by_spark(
     snapshot: Snapshot, first: int, last: int, columns: Sequence[str], most: int, spark: SparkSession
 ) -> pa.Table:
+    try:
+        return native.plain(_feed(snapshot, first, last, columns, spark).limit(most + 1).toArrow())
+    except Exception as error:
+        raise _unread(snapshot, first, last, error) from error
+
+
+def _staged(
+    snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession, staging: Location
+) -> StagedRows:
+    """The feed as a delta, made by Spark."""
+    view = f"__ivm_feed_{staging.name}"
+    kept = [c for c in snapshot.columns if c.name in columns]
+    gone = "`_change_type` IN ('delete', 'update_preimage')"
+    weighted = (
+        f"SELECT {columns_sql(columns)}, CASE WHEN {gone} THEN -1 ELSE 1 END AS {ident(WEIGHT)} FROM {ident(view)}"
+    )
+    try:
+        _feed(snapshot, first, last, columns, spark).createOrReplaceTempView(view)
+        return stage(spark, ones(weighted, kept), staging, (*kept, Column(WEIGHT, "int")))
+    except StateError:
+        raise
+    except Exception as error:
+        raise _unread(snapshot, first, last, error) from error
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def _feed(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession) -> DataFrame:
+    """The columns and the change type, as Spark reads them."""
     reader = (
         spark.read.format("delta")
         .option("readChangeFeed", "true")
         .option("startingVersion", first)
         .option("endingVersion", last)
     )
-    wanted = [ident(c) for c in (*columns, "_change_type")]
-    try:
-        return native.plain(reader.load(spark_path(snapshot.path)).select(*wanted).limit(most + 1).toArrow())
-    except Exception as error:
-        text = str(error)
-        why = next(
-            (meaning for condition, meaning in _GAPS if condition in text), f"Spark can't read it: {error_text(error)}"
-        )
-        raise _gap(snapshot, first - 1, last, why) from error
+    return reader.load(spark_path(snapshot.path)).select(*(ident(c) for c in (*columns, "_change_type")))
+
+
+def _unread(snapshot: Snapshot, first: int, last: int, error: Exception) -> GapError:
+    text = str(error)
+    why = next(
+        (meaning for condition, meaning in _GAPS if condition in text), f"Spark can't read it: {error_text(error)}"
+    )
+    return _gap(snapshot, first - 1, last, why)
 
 
 def _gained(snapshot: Snapshot, since: int, upto: int, spark: Callable[[], SparkSession]) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -42,6 +42,9 @@ class Commits(Protocol):
     def gained(self, first: int, last: int) -> int | None:
         """How many rows the table has more after these versions than before them; None where the log doesn't say."""
 
+    def changed(self, first: int, last: int) -> int | None:
+        """About how many rows the feed of these versions holds, for estimates; None where the log doesn't say."""
+
     def at(self, version: int) -> datetime | None:
         """When the commit was made; None where its log entry is gone."""
 
@@ -52,7 +55,8 @@ class Entry:
 
     `feed`: whether it switches the feed on or off (None: neither). `gained`: by how many rows it made the table longer,
     None where a file comes or goes without a count. `shape` is what the table looks like from then on, None where it
-    says nothing of it. `at` is in milliseconds.
+    says nothing of it. `at` is in milliseconds. `changed`: about how many rows its part of the feed has, None where
+    that isn't told.
     """
 
     at: int
@@ -61,6 +65,7 @@ class Entry:
     feed: bool | None
     gained: int | None
     shape: Shape | None = None
+    changed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,13 @@ class LogFolder:
             return None
         return None if None in gains else sum(g for g in gains if g is not None)
 
+    def changed(self, first: int, last: int) -> int | None:
+        try:
+            found = [self.entry(v).changed for v in range(first, last + 1)]
+        except FileNotFoundError:
+            return None
+        return None if None in found else sum(n for n in found if n is not None)
+
     def at(self, version: int) -> datetime | None:
         try:
             return datetime.fromtimestamp(self.entry(version).at / 1000, UTC)
@@ -187,6 +199,11 @@ class SparkHistory:
 
     def gained(self, first: int, last: int) -> int | None:  # noqa: ARG002 - its operations' metrics are no exact counts
         return None
+
+    def changed(self, first: int, last: int) -> int | None:
+        rows = [self._row(v) for v in range(first, last + 1)]
+        told = [_told_rows(row.get("operationMetrics") or {}) for row in rows]
+        return None if None in told else sum(n for n in told if n is not None)
 
     def at(self, version: int) -> datetime | None:
         row = self._row(version)
@@ -261,7 +278,10 @@ def _entry(file: Location, as_it_is: Stat) -> Entry:
     feed: bool | None = None
     shape: Shape | None = None
     gained: int | None = 0
+    files: dict[str, int | None] = {}
+    kinds: set[str] = set()
     for action in read_actions(file):
+        kinds |= action.keys()
         commit = action.get("commitInfo") or commit
         if metadata := action.get("metaData"):
             feed = str((metadata.get("configuration") or {}).get(FEED, "false")).lower() == "true"
@@ -270,6 +290,8 @@ def _entry(file: Location, as_it_is: Stat) -> Entry:
             if (moved := action.get(kind)) and moved.get("dataChange", True):
                 rows = _live_rows(moved)
                 gained = None if gained is None or rows is None else gained + sign * rows
+                before = files.get(moved["path"], 0)
+                files[moved["path"]] = None if before is None or rows is None else before + sign * rows
     at = commit.get("inCommitTimestamp") or commit.get("timestamp") or int(as_it_is.modified.timestamp() * 1000)
     return Entry(
         int(at),
@@ -278,7 +300,48 @@ def _entry(file: Location, as_it_is: Stat) -> Entry:
         feed,
         gained,
         shape,
+        _changed(files, kinds, commit.get("operationMetrics") or {}),
     )
+
+
+def _changed(files: Mapping[str, int | None], kinds: Collection[str], metrics: Mapping[str, Any]) -> int | None:
+    """About how many changes a commit's feed has, by its files' rows and the kinds of its actions.
+
+    Without change files they are the rows of the files that came and went; with them, or where these aren't counted,
+    what the writer says that it did. An overwrite says only what it wrote.
+    """
+    if "cdc" in kinds or None in files.values():
+        overwritten = "remove" in kinds and not any(name in _plain(metrics) for name in _ROWS_TOLD)
+        return None if overwritten else _told_rows(metrics)
+    return sum(abs(rows) for rows in files.values() if rows is not None)
+
+
+#: What writers call their rows, without underscores and capitals, and how many changes each is in the feed.
+_ROWS_TOLD = {
+    "numdeletedrows": 1,
+    "numupdatedrows": 2,
+    "numtargetrowsinserted": 1,
+    "numtargetrowsupdated": 2,
+    "numtargetrowsdeleted": 1,
+}
+_ROWS_WRITTEN = ("numoutputrows", "numaddedrows")
+
+
+def _told_rows(metrics: Mapping[str, Any]) -> int | None:
+    """The changes that an operation's metrics tell of; None where they tell of none.
+
+    >>> _told_rows({"numTargetRowsInserted": "3", "numTargetRowsUpdated": "2", "numOutputRows": "9"})
+    7
+    >>> _told_rows({"num_added_rows": 4}), _told_rows({"numFiles": 1})
+    (4, None)
+    """
+    plain = _plain(metrics)
+    told = [int(plain[name]) * each for name, each in _ROWS_TOLD.items() if name in plain]
+    return sum(told) if told else next((int(plain[name]) for name in _ROWS_WRITTEN if name in plain), None)
+
+
+def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "").lower(): value for name, value in metrics.items()}
 
 
 def _live_rows(file: Mapping[str, Any]) -> int | None:

@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from ivm.errors import SourceError, StorageError
 from ivm.feed.history import FEED, Commits, LogFolder, SparkHistory
 from ivm.lake import native
+from ivm.lake.log import commit_file
 from ivm.lake.types import columns_of
 from ivm.names import is_path, literal, table_ref
 from ivm.parameters import location
@@ -75,13 +76,21 @@ def inspect(source: Source, spark: Session, lane: str) -> Snapshot:
         path = _catalog_location(source, spark)
     place = served(path)
     if place is None:
-        return _inspect_spark(source, path, spark, lane, f"it doesn't know the scheme of {path}")
+        return _inspect_spark(source, path, spark, lane, f"it doesn't serve {path}")
     try:
         return _inspect_native(source, place, lane)
     except StorageError as error:
         if lane == "native" or spark is None:
             raise SourceError(f"Source {source.name!r}: {error.message}", error.hint) from error
         return _inspect_spark(source, path, spark, lane, error.message)
+
+
+def is_newest(source: Source, snapshot: Snapshot) -> bool:
+    """Whether a table is still as it was looked at, by two look-ups; False where that isn't told by its log alone."""
+    if not is_path(source.location) or not isinstance(snapshot.commits, LogFolder) or not snapshot.fingerprint:
+        return False
+    same = snapshot.commits.fingerprint(snapshot.version) == snapshot.fingerprint
+    return same and not commit_file(snapshot.path, snapshot.version + 1).exists()
 
 
 def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
@@ -162,6 +171,26 @@ def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: st
         source.name, version, str(detail["id"]), columns, path, refused, schema.json(),
         commits.fingerprint(version), detail["properties"], commits,
     )  # fmt: skip
+
+
+def count_rows(snapshot: Snapshot, spark: Session) -> int | None:
+    """The rows of a source, for the planner: no source is too remote or strange to have a size.
+
+    delta-rs counts what it reads exactly; of other tables it sums the files' statistics. Where it can't open the table
+    or a file lacks them Spark counts, from the same statistics where it can. None without a session to do so.
+    """
+    if served(snapshot.path) is not None:
+        try:
+            delta = native.table(snapshot.path, snapshot.version)
+            known = native.recorded_size(delta)[0] if snapshot.native else native.rows(delta)
+        except (DeltaError, OSError, StorageError):
+            known = None  # it may serve neither this table nor this store
+        if known is not None:
+            return known
+    if spark is None:
+        return None
+    counted = spark().sql(f"SELECT count(*) AS n FROM {table_ref(snapshot.path, snapshot.version)}")
+    return int(counted.collect()[0]["n"])
 
 
 def _catalog_location(source: Source, spark: Session) -> str:

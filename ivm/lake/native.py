@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
@@ -26,6 +25,9 @@ from ivm.names import native_ident, native_literal
 from ivm.plan.nodes import WEIGHT
 from ivm.planner.limits import EMBEDDED
 from ivm.storage.location import Location
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
 
 #: Opening a table in an object store, delta-rs 1.6.6 lets threads of its runtime wait for each other, of which it has
 #: one a core: with two cores it was seen to wait for ever, with 16 threads never. Read when the runtime starts, at the
@@ -68,7 +70,10 @@ def plain(data: Any) -> pa.Table:
 
     What is NOT NULL in one version of a source may be NULL in the next: nothing of ours keeps such a promise.
     """
-    table_ = pa.table(data)
+    # pa.table() looks whether it is given a DataFrame, and imports pandas for it.
+    table_ = (
+        pa.RecordBatchReader.from_stream(data).read_all() if hasattr(data, "__arrow_c_stream__") else pa.table(data)
+    )
     return table_.cast(_plain_schema(table_.schema))
 
 
@@ -95,35 +100,33 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-#: Spark writes timestamps as INT96 by default, which Arrow would read as nanoseconds:
-#: the years before 1678 and after 2262 would come out as others.
-_PARQUET = pads.ParquetFileFormat(read_options=pads.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-
-
 def parquet(*files: Location) -> pads.Dataset:
     """Parquet files that Spark wrote (a folder of them, or each by name), to be read as Spark reads them."""
+    import pyarrow.dataset as pads  # it imports pandas, which costs more than a refresh that finds nothing to do
+
+    # Spark writes timestamps as INT96 by default, which Arrow would read as nanoseconds:
+    # the years before 1678 and after 2262 would come out as others.
+    format_ = pads.ParquetFileFormat(read_options=pads.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
     file_system, first = files[0].arrow()
     return pads.dataset(
-        first if len(files) == 1 else [f.arrow()[1] for f in files], format=_PARQUET, filesystem=file_system
+        first if len(files) == 1 else [f.arrow()[1] for f in files], format=format_, filesystem=file_system
     )
 
 
-def stream(folder: Location, schema: pa.Schema | None = None, **stamps: int) -> pa.RecordBatchReader:
-    """The rows of Parquet files, read as they are asked for.
-
-    Plain, or cast to a schema, with columns more that hold one number.
-    """
-    files = parquet(folder)
-    schema = schema or _plain_schema(files.schema)
+def stream(folder: Location, schema: pa.Schema) -> pa.RecordBatchReader:
+    """The rows of Parquet files, read as they are asked for and cast to a schema."""
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for part in files.to_batches():
-            rows_ = plain(part).cast(schema)
-            for name, value in stamps.items():
-                rows_ = rows_.append_column(name, pa.array([value] * rows_.num_rows, pa.int64()))
-            yield from rows_.to_batches()
+        for part in parquet(folder).to_batches():
+            yield from plain(part).cast(schema).to_batches()
 
-    return pa.RecordBatchReader.from_batches(pa.schema([*schema, *((name, pa.int64()) for name in stamps)]), batches())
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def total(folder: Location, column: str) -> int:
+    """The sum of a column of integers over Parquet files, batch by batch."""
+    parts = parquet(folder).scanner([column]).to_batches()
+    return sum(pc.sum(part.column(0)).as_py() or 0 for part in parts)
 
 
 def write_parquet(data: pa.Table, file: Location, row_group: int) -> None:
@@ -139,12 +142,36 @@ def arrow_schema(schema_json: str) -> pa.Schema:
     return _plain_schema(pa.schema(Schema.from_json(schema_json).to_arrow()))
 
 
-def query(sql: str, tables: Mapping[str, DeltaTable]) -> pa.Table:
-    """Run a DataFusion query over Delta tables."""
+class LargeReadError(Exception):
+    """A read gave more rows than this process may hold."""
+
+
+def query(sql: str, tables: Mapping[str, DeltaTable], most: int | None = None) -> pa.Table:
+    """Run a DataFusion query over Delta tables. Raises LargeReadError after `most` rows."""
     builder = QueryBuilder()
     for name, delta in tables.items():
         builder = builder.register(name, delta)
-    return plain(builder.execute(sql).read_all())
+    reader = builder.execute(sql)
+    if most is None:
+        return plain(reader.read_all())
+    batches, seen = [], 0
+    schema = pa.schema(reader.schema)
+    for batch in reader:
+        batches.append(pa.record_batch(batch))
+        seen += batches[-1].num_rows
+        if seen > most:
+            raise LargeReadError(f"more than {most:,} rows")
+    return plain(pa.Table.from_batches(batches, schema))
+
+
+def _actions(delta: DeltaTable) -> pa.Table:
+    """A table's files with what the log says of each; not by pa.table(), which imports pandas."""
+    return pa.RecordBatchReader.from_stream(delta.get_add_actions(flatten=True)).read_all()
+
+
+def data_files(path: str, delta: DeltaTable) -> list[Location]:
+    """The data files of a table of ours, which has no partitions; delta-rs's own URIs are percent-encoded."""
+    return [Location.of(path) / str(name) for name in _actions(delta)["path"].to_pylist()]
 
 
 def rows(delta: DeltaTable) -> int:
@@ -152,10 +179,29 @@ def rows(delta: DeltaTable) -> int:
     return int(query("SELECT count(*) AS n FROM t", {"t": delta})["n"][0].as_py())
 
 
-def read(delta: DeltaTable, columns: Sequence[str] | None = None, where: str = "") -> pa.Table:
-    """All rows of a table, only some columns of them, optionally filtered."""
+def recorded_size(delta: DeltaTable) -> tuple[int | None, int]:
+    """Rows (None without complete statistics) and bytes of a table's files, by its log.
+
+    Rows that deletion vectors hide are counted. Needs no right or ability to read the files.
+    """
+    files = _actions(delta)
+    size = pc.sum(files["size_bytes"]).as_py() or 0
+    if files.num_rows == 0:
+        return 0, size
+    known = "num_records" in files.column_names and files["num_records"].null_count == 0
+    return (int(pc.sum(files["num_records"]).as_py()) if known else None), size
+
+
+def files(delta: DeltaTable) -> tuple[int, int]:
+    """How many files a table has, and their bytes."""
+    sizes = _actions(delta)["size_bytes"].to_pylist()
+    return len(sizes), sum(sizes)
+
+
+def read(delta: DeltaTable, columns: Sequence[str] | None = None, where: str = "", most: int | None = None) -> pa.Table:
+    """All rows of a table, only some columns of them, optionally filtered. Raises LargeReadError after `most` rows."""
     selected = ", ".join(native_ident(c) for c in columns) if columns else "*" if columns is None else "1 AS __ivm_one"
-    return query(f"SELECT {selected} FROM t{' WHERE ' + where if where else ''}", {"t": delta})
+    return query(f"SELECT {selected} FROM t{' WHERE ' + where if where else ''}", {"t": delta}, most)
 
 
 def read_matching(
@@ -165,15 +211,16 @@ def read_matching(
     scratch: Location,
     where: str = "true",
     literals: int = EMBEDDED.literal_keys,
+    most: int | None = None,
 ) -> pa.Table:
     """Rows that match any of `keys`, and `where`, in one scan.
 
     Returns the table's columns, a table of their wanted values, and whether these are two ends.
     A NULL among the wanted values matches NULL; between two ends (doubles) lies what isn't less or greater.
-    Up to so many wanted values of a column are written as `literals`.
+    Up to so many wanted values of a column are written as `literals`. Raises LargeReadError after `most` rows.
     """
     with scratch.near() as folder:
-        return _read_matching(delta, columns, keys, folder, where, literals)
+        return _read_matching(delta, columns, keys, folder, where, literals, most)
 
 
 def _read_matching(
@@ -183,6 +230,7 @@ def _read_matching(
     folder: str,
     where: str,
     literals: int,
+    most: int | None,
 ) -> pa.Table:
     tables = {"t": delta}
     conditions = []
@@ -213,7 +261,7 @@ def _read_matching(
             )
             conditions.append(f"EXISTS (SELECT 1 FROM k{i} WHERE {on})")
     selected = ", ".join("t." + native_ident(c) for c in columns)
-    return query(f"SELECT {selected} FROM t WHERE ({' OR '.join(conditions)}) AND {where}", tables)
+    return query(f"SELECT {selected} FROM t WHERE ({' OR '.join(conditions)}) AND {where}", tables, most)
 
 
 def _literals(columns: Sequence[str], wanted: pa.Table, most: int) -> str:
@@ -324,7 +372,7 @@ def last_txn(path: str, app: str) -> int | None:
     return None if version is None else int(version)
 
 
-def _properties(app: str, version: int, note: Mapping[str, str] | None = None) -> CommitProperties:
+def properties(app: str, version: int, note: Mapping[str, str] | None = None) -> CommitProperties:
     return CommitProperties(
         app_transactions=[Transaction(app, version)], custom_metadata=dict(note or {}), max_commit_retries=3
     )
@@ -378,7 +426,7 @@ def _write(
             mode=mode,
             schema_mode="overwrite" if mode == "overwrite" else None,
             configuration=dict(configuration or {}),
-            commit_properties=_properties(app, version, note),
+            commit_properties=properties(app, version, note),
         )
     except CommitFailedError as error:
         raise ConcurrentRefreshError(
@@ -405,7 +453,7 @@ def merge(
     try:
         if negative.num_rows == 0:
             inserted = source.filter(source["__ivm_insert"]).select(columns)
-            write_deltalake(target, inserted, mode="append", commit_properties=_properties(app, version, note))
+            write_deltalake(target, inserted, mode="append", commit_properties=properties(app, version, note))
         else:
             same = _equal(changes, columns, key, "s")
             (
@@ -414,7 +462,7 @@ def merge(
                     f"{same} AND (s.__ivm_insert = false)",
                     source_alias="s",
                     target_alias="t",
-                    commit_properties=_properties(app, version, note),
+                    commit_properties=properties(app, version, note),
                 )
                 .when_matched_delete()
                 .when_not_matched_insert(

@@ -1,6 +1,13 @@
-"""A pipeline folder to its DAGs: refresh, backfill, maintenance. Thin: what a task does is in `tasks`.
+"""A pipeline folder to its DAGs: refresh, backfill, maintenance, freshness. Thin: what a task does is in `tasks`.
 
-Built from the folder's files alone, so that the DAG processor imports no Spark, no delta-rs and no compiler.
+Built from the folder's files alone, so that the DAG processor imports no Spark and no delta-rs, and the compiler only
+where views have tasks of their own and read each other.
+
+    shape steps    plan > apply > check > publish > compact
+    shape views    plan > apply > check > publish > compact,  publish > a task a view, after those of the views it reads
+
+Invariant: one epoch a run, and one writer a root: whatever writes is one task after another. The tasks of views judge
+what became of each (see docs/airflow.md for why they don't compute it).
 """
 
 from __future__ import annotations
@@ -8,17 +15,37 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Param, chain, get_current_context, task
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetAny,
+    AssetWatcher,
+    Param,
+    TaskGroup,
+    TriggerRule,
+    chain,
+    get_current_context,
+    task,
+)
 
 from ivm.config import PipelineConfig, load_folder
+from ivm.durations import written
 from ivm.errors import IvmError
+from ivm.orchestration.reads import reads
 from ivm.refresh.protocol import NAMES
+from ivm.scheduling import OnAssets, OnCommits
 
-#: Steps may be run again at any time (see ivm.refresh.protocol), so every task is retried.
+#: Steps may be run again at any time (see ivm.refresh.protocol), so every task is retried; an error that a retry can't
+#: mend ends that at once (see ivm.orchestration.tasks).
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
+#: Of DAGs whose schedule is a length of time.
+START = datetime(2020, 1, 1, tzinfo=UTC)
+#: How often freshness is looked at: this part of the shortest target, and not more often than that.
+LOOKS, LEAST = 4, timedelta(minutes=1)
 
 
 def build_dags(folder: Path) -> list[DAG]:
@@ -28,9 +55,10 @@ def build_dags(folder: Path) -> list[DAG]:
     """
     try:
         config = load_folder(folder)
+        dags = [refresh_dag(config), backfill_dag(config), maintenance_dag(config)]
     except IvmError as error:
         return [refused_dag(folder, str(error))]
-    return [refresh_dag(config), backfill_dag(config), maintenance_dag(config)]
+    return [*dags, freshness_dag(config)] if any(v.freshness for v in config.views) else dags
 
 
 def refused_dag(folder: Path, reason: str) -> DAG:
@@ -41,7 +69,7 @@ def refused_dag(folder: Path, reason: str) -> DAG:
     with DAG(
         f"ivm_{re.sub(r'[^A-Za-z0-9_.-]', '_', folder.name)}_refused",
         schedule="@hourly",
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        start_date=START,
         catchup=False,
         max_active_runs=1,
         tags=["ivm", "refused"],
@@ -58,83 +86,180 @@ def refused_dag(folder: Path, reason: str) -> DAG:
     return dag
 
 
-def output_assets(config: PipelineConfig) -> list[Asset]:
-    """An Asset for each view's table; other DAGs can be scheduled on them."""
-    return [Asset(name=f"{config.name}.{v.name}", uri=_uri(config.root, v.name)) for v in config.views]
+def output_assets(config: PipelineConfig) -> dict[str, Asset]:
+    """An Asset for each view's table, by view; other DAGs can be scheduled on them."""
+    return {v.name: Asset(name=f"{config.name}.{v.name}", uri=_uri(f"{config.root}/{v.name}")) for v in config.views}
 
 
-def _uri(root: str, view: str) -> str:
-    return f"{root}/{view}" if "://" in root else f"file://{root}/{view}"
+def _uri(place: str) -> str:
+    return place if "://" in place else f"file://{place}"
+
+
+def _arguments(config: PipelineConfig) -> dict[str, Any]:
+    """The default arguments of tasks that write: retried, and in the pipeline's pool."""
+    return {**RETRIES, **({"pool": config.airflow.pool} if config.airflow.pool else {})}
+
+
+def schedule_of(config: PipelineConfig) -> Any:
+    """The schedule as Airflow takes it: a cron expression, Assets, an Asset that a trigger watches over, or None."""
+    match config.schedule:
+        case OnCommits(poll):
+            from ivm.orchestration.triggers import CommitTrigger
+
+            trigger = CommitTrigger(str(config.folder), poll.total_seconds())
+            return [Asset(f"{config.name}.commits", watchers=[AssetWatcher(name="commits", trigger=trigger)])]
+        case OnAssets(of):
+            named = of or tuple(_uri(s.location) for s in config.sources)
+            # References, since an Asset belongs to the DAG that updates it.
+            return AssetAny(*(Asset.ref(uri=n) if "://" in n else Asset.ref(name=n) for n in named))
+        case cron:
+            return cron
+
+
+# -- refresh ----------------------------------------------------------------------------------------
 
 
 def refresh_dag(config: PipelineConfig) -> DAG:
-    """A visible task for each step of the protocol, in its order.
+    """A visible task for each step of the protocol, in its order; in the shape `views` one for each view besides.
 
-    All are skipped where plan finds that nothing changed.
+    All are skipped where plan finds that nothing changed. Raises ConfigError for views that read each other in a cycle,
+    and where a package is missing that the execution needs.
     """
-    folder = str(config.folder)
+    by_view = config.airflow.shape == "views"
     with DAG(
         f"ivm_{config.name}",
-        schedule=config.schedule,
+        schedule=schedule_of(config),
         catchup=False,
         max_active_runs=1,
-        default_args=RETRIES,
+        default_args=_arguments(config),
         tags=["ivm", config.name],
         doc_md=f"Keeps the views of pipeline **{config.name}** up to date by applying only what changed.",
     ) as dag:
-        made = [_refresh_task(step, folder, output_assets(config) if step == "publish" else []) for step in NAMES]
-        chain(*made)
+        if config.airflow.execution == "submit":
+            first, last = _submitted_refresh(config)
+        else:
+            steps = {name: _step_task(name, config, by_view) for name in NAMES}
+            chain(*steps.values())
+            first, last = steps["plan"], steps["publish"]
+        if by_view:
+            _view_tasks(config, first.operator.task_id, last)
     return dag
 
 
-def _refresh_task(step: str, folder: str, outlets: list[Asset]) -> Any:
+def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
+    folder = str(config.folder)
+    outlets = list(output_assets(config).values()) if step == "publish" and not by_view else []
+
     @task(task_id=step, outlets=outlets)
     def run() -> dict[str, Any]:
-        from ivm.orchestration.tasks import TASKS
+        from ivm.orchestration.tasks import TASKS, publish_task
 
-        done = TASKS[step](folder)
-        if outlets:
-            _describe(outlets, done["views"])
+        function = partial(publish_task, judged=False) if step == "publish" and by_view else TASKS[step]
+        done: dict[str, Any] = function(folder, None if step == "plan" else _epoch("plan"))
+        _describe(outlets, done.get("views", {}))
         return done
 
     return run()
 
 
+def _submitted_refresh(config: PipelineConfig) -> tuple[Any, Any]:
+    """All steps as one job of spark-submit, between a look at the log before and, in the shape `steps`, one after."""
+    folder = str(config.folder)
+
+    @task
+    def look() -> dict[str, Any]:
+        from ivm.orchestration.tasks import look_task
+
+        return look_task(folder)
+
+    first, job = look(), _submitted(config, "refresh", "refresh")
+    chain(first, job)
+    if config.airflow.shape == "steps":
+        assets = list(output_assets(config).values())
+
+        @task(outlets=assets)
+        def publish() -> dict[str, Any]:
+            from ivm.orchestration.tasks import report_task
+
+            done = report_task(folder, _epoch("look"))
+            _describe(assets, done["views"])
+            return done
+
+        chain(job, publish())
+    return first, job
+
+
+def _view_tasks(config: PipelineConfig, planning: str, after: Any) -> None:
+    """A task a view, after those of the views that it reads, which says what became of it.
+
+    One that is as it was is skipped, which holds back nobody; one that fails holds back those that read it.
+    """
+    assets, made = output_assets(config), {}
+    with TaskGroup("views"):
+        for view, read in reads(config).items():
+            made[view] = _view_task(view, str(config.folder), planning, assets[view])
+            chain([after, *(made[r] for r in read)], made[view])
+
+
+def _view_task(view: str, folder: str, planning: str, asset: Asset) -> Any:
+    @task(task_id=view, outlets=[asset], trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS, pool="default_pool")
+    def run() -> dict[str, Any]:
+        from ivm.orchestration.tasks import view_task
+
+        done = view_task(folder, view, _epoch(planning))
+        _describe([asset], {view: done})
+        return done
+
+    return run()
+
+
+def _epoch(planning: str) -> int | None:
+    """The epoch that the run's first task told; None where it was marked successful by hand."""
+    told = get_current_context()["ti"].xcom_pull(task_ids=planning)
+    return int(told["epoch"]) if told else None
+
+
 def _describe(outlets: Sequence[Asset], views: Mapping[str, Mapping[str, Any]]) -> None:
     """Give each view's asset event what was committed of it: version, rows, strategy, reason."""
-    events = get_current_context()["outlet_events"]
+    events = get_current_context()["outlet_events"] if outlets else {}
     for asset in outlets:
         events[asset].extra = dict(views.get(asset.name.rpartition(".")[2], {}))
 
 
+def _submitted(config: PipelineConfig, task_id: str, verb: str, **more: Any) -> Any:
+    """A job of spark-submit (see `ivm.orchestration.job`); `given` is its JSON, as a template."""
+    from ivm.orchestration.execution import submit_operator
+
+    given = more.pop("given", None)
+    return submit_operator()(
+        task_id=task_id,
+        conn_id=config.airflow.connection,
+        name=f"ivm_{config.name}_{verb}",
+        application=str(Path(__file__).with_name("job.py")),
+        application_args=[str(config.folder), verb, *([given] if given else [])],
+        **more,
+    )
+
+
+# -- backfill ---------------------------------------------------------------------------------------
+
+
 def backfill_dag(config: PipelineConfig) -> DAG:
     """Rebuild a view, or a slice of it, by hand; the parameters are validated before anything is computed."""
-    folder = str(config.folder)
-    names = [v.name for v in config.views]
+    folder, assets = str(config.folder), list(output_assets(config).values())
     with DAG(
         f"ivm_{config.name}_backfill",
         schedule=None,
         catchup=False,
         max_active_runs=1,
-        default_args=RETRIES,
+        default_args=_arguments(config),
         tags=["ivm", config.name],
-        params={
-            "view": Param(names[0] if names else None, type="string", enum=names, description="The view to rebuild."),
-            "where": Param(
-                None,
-                type=["null", "string"],
-                minLength=1,
-                maxLength=2000,
-                description="Only this slice: a condition over the view's columns (its group keys).",
-            ),
-            "day": Param(
-                None,
-                type=["null", "string"],
-                format="date",
-                description="Take in what has come for this past day as a new revision, and check what is kept of it.",
-            ),
-        },
+        doc_md=_BACKFILL,
+        params=_parameters(config),
     ) as dag:
+        if config.airflow.execution == "submit":
+            _submitted(config, "backfill", "backfill", given="{{ params | tojson }}", outlets=assets)
+            return dag
 
         @task
         def validate() -> dict[str, Any]:
@@ -142,11 +267,13 @@ def backfill_dag(config: PipelineConfig) -> DAG:
 
             return validate_backfill_task(folder, dict(get_current_context()["params"]))
 
-        @task(outlets=output_assets(config))
+        @task(outlets=assets)
         def backfill() -> dict[str, Any]:
             from ivm.orchestration.tasks import backfill_task
 
-            return backfill_task(folder, dict(get_current_context()["params"]))
+            done = backfill_task(folder, dict(get_current_context()["params"]))
+            _describe(assets, done["views"])
+            return done
 
         @task
         def verify() -> dict[str, Any]:
@@ -158,6 +285,38 @@ def backfill_dag(config: PipelineConfig) -> DAG:
     return dag
 
 
+_BACKFILL = """Builds a view anew, or a slice of it, or takes in past days. Readers see the old rows until the new ones
+are published, all at once. A run that was stopped goes on where it was when it is cleared or triggered again.
+
+With **dry_run**, `validate` says what would be read, written and spent, and the other tasks are skipped."""
+
+
+def _parameters(config: PipelineConfig) -> dict[str, Param]:
+    """What the form asks for, in its order."""
+    names = [v.name for v in config.views]
+    day: dict[str, Any] = {"type": ["null", "string"], "format": "date"}
+    return {
+        "view": Param(names[0] if names else None, type="string", enum=names, description="The view to rebuild."),
+        "where": Param(
+            None,
+            type=["null", "string"],
+            minLength=1,
+            maxLength=2000,
+            description="Only this slice: a condition over the view's columns (its group keys).",
+        ),
+        "day": Param(
+            None,
+            **day,
+            description="Take in what has come for this past day as a new revision, and check what is kept of it.",
+        ),
+        "until": Param(None, **day, description="With day: the last one of a range of days."),
+        "dry_run": Param(False, type="boolean", description="Only say what would be read, written and spent."),
+    }
+
+
+# -- upkeep -----------------------------------------------------------------------------------------
+
+
 def maintenance_dag(config: PipelineConfig) -> DAG:
     """Compact traces and rewrite small files once a day, where the pipeline has a schedule at all."""
     folder = str(config.folder)
@@ -166,9 +325,12 @@ def maintenance_dag(config: PipelineConfig) -> DAG:
         schedule="@daily" if config.schedule else None,
         catchup=False,
         max_active_runs=1,
-        default_args=RETRIES,
+        default_args=_arguments(config),
         tags=["ivm", config.name],
     ) as dag:
+        if config.airflow.execution == "submit":
+            _submitted(config, "compact", "compact")
+            return dag
 
         @task
         def compact() -> dict[str, Any]:
@@ -178,3 +340,34 @@ def maintenance_dag(config: PipelineConfig) -> DAG:
 
         compact()
     return dag
+
+
+def freshness_dag(config: PipelineConfig) -> DAG:
+    """A task for each view with a freshness target, which fails while the view misses it.
+
+    A DAG of its own, so that it tells also when the refresh doesn't run; not retried, since it is run again soon.
+    """
+    targets = {v.name: v.freshness for v in config.views if v.freshness}
+    with DAG(
+        f"ivm_{config.name}_freshness",
+        schedule=max(LEAST, min(targets.values()) / LOOKS),
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        default_args={"retries": 0},
+        tags=["ivm", config.name],
+        doc_md="\n".join(f"- **{view}** may be {written(target)} behind" for view, target in targets.items()),
+    ) as dag:
+        for view in targets:
+            _freshness_task(view, str(config.folder))
+    return dag
+
+
+def _freshness_task(view: str, folder: str) -> None:
+    @task(task_id=view)
+    def run() -> dict[str, Any]:
+        from ivm.orchestration.tasks import freshness_task
+
+        return freshness_task(folder, view)
+
+    run()

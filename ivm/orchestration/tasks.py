@@ -1,7 +1,11 @@
 """What each Airflow task does: open the pipeline, run one step of the protocol, say what happened.
 
-Tasks share nothing but the epoch log, so any of them may be retried, or run on another worker. An error that a
-retry can't mend (a failed gate, a bad parameter, a refused view) fails the task at once.
+Tasks share nothing but the epoch log and the number of the epoch that their run planned, so any of them may be retried,
+cleared, or run on another worker. An error that a retry can't mend (a failed gate, a bad parameter, a refused view)
+fails the task at once (see `ivm.errors.may_pass`).
+
+Invariant: a run in which a view was not published fails, also where its tasks are cleared after its epoch was
+committed, until a later epoch has published that view.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.exceptions import AirflowFailException, AirflowSkipException
 
-from ivm.errors import ConcurrentRefreshError, GateError, IvmError, StateError
+from ivm.errors import ConfigError, GateError, IvmError, StateError, may_pass
 from ivm.refresh import protocol
 from ivm.refresh.protocol import Run
 
@@ -32,9 +36,9 @@ def _step(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, An
         started = time.perf_counter()
         try:
             result = function(*args, **kwargs)
-        except ConcurrentRefreshError:
-            raise
         except IvmError as error:
+            if may_pass(error):
+                raise
             raise AirflowFailException(str(error)) from error
         return {**result, "seconds": round(time.perf_counter() - started, 3)}
 
@@ -42,23 +46,33 @@ def _step(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, An
 
 
 def _pipeline(folder: str) -> Any:
+    from ivm.orchestration.execution import use_connection
     from ivm.pipeline import Pipeline
 
+    use_connection(folder)
     return Pipeline.load(folder)
 
 
-def _opened(context: Context) -> Run:
-    """The open epoch, as far as it is in the log."""
+def _opened(context: Context, epoch: int | None) -> Run:
+    """The epoch that this run planned (the open one, where the run doesn't say), as far as it is in the log.
+
+    Its `manifest` is there once it is committed. Raises StateError where another refresh dropped it.
+    """
     from ivm.quality.gate import run_gate
 
-    epoch = context.log.open_epoch()
-    if epoch is None:
-        raise AirflowSkipException("no epoch is open")
-    return Run(context, run_gate, plan=context.log.plan(epoch), outcomes=context.log.outcomes(epoch))
+    log = context.log
+    number = epoch if epoch is not None else log.open_epoch()
+    if number is None or (number != log.open_epoch() and not log.has(number, "committed")):
+        raise StateError(
+            "No epoch is open." if number is None else f"Epoch {number} was dropped by another refresh.",
+            "Clear the run from `plan` on: it goes on from what is committed by now.",
+        )
+    manifest = log.manifest(number) if log.has(number, "committed") else None
+    return Run(context, run_gate, plan=log.plan(number), outcomes=log.outcomes(number), manifest=manifest)
 
 
 @_step
-def plan_task(folder: str) -> dict[str, Any]:
+def plan_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
     """Freeze the versions and decide; skip the rest of the run where nothing changed."""
     from ivm.quality.gate import run_gate
 
@@ -80,7 +94,7 @@ def plan_task(folder: str) -> dict[str, Any]:
 
 
 @_step
-def apply_task(folder: str) -> dict[str, Any]:
+def apply_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
     """Compute the deltas.
 
     A view that fails is named in `errors` and doesn't stop the others: `publish` fails for it.
@@ -89,7 +103,7 @@ def apply_task(folder: str) -> dict[str, Any]:
 
     pipe = _pipeline(folder)
     with pipe.context.exclusive():
-        run = _opened(pipe.context)
+        run = _opened(pipe.context, epoch)
         protocol.apply(run)
     plan = run.planned
     reports = view_reports(pipe.context, plan, run.outcomes, plan.tasks)
@@ -106,50 +120,111 @@ def apply_task(folder: str) -> dict[str, Any]:
 
 
 @_step
-def check_task(folder: str) -> dict[str, Any]:
+def check_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
     """Run the expectations; a view where one fails is held back, with what reads it, and named in `held`.
 
     The others go on.
     """
     from ivm.quality.docs import build_docs
     from ivm.quality.results import load
+    from ivm.refresh.publish import warned
 
     pipe = _pipeline(folder)
     checks = pipe.context.layout.checks
     with pipe.context.exclusive():
-        run = _opened(pipe.context)
+        run = _opened(pipe.context, epoch)
         try:
             protocol.check(run)
         finally:
-            index = build_docs(load(checks, 50), checks, checks / "docs", pipe.name)
+            layout = pipe.context.layout
+            index = build_docs(load(layout, 50), checks, checks / "docs", pipe.name, pipe.context.checking.show)
             print(f"Data Docs: {index}")
     for view, why in run.held.items():
         print(f"{view}: held back, {why.reason}")
+    for view, said in warned(pipe.context, run.planned.epoch).items():
+        print(f"{view}: published with a warning, {said}")
     return {
         "epoch": run.planned.epoch,
-        "checks": len(load(checks, 1)),
+        "checks": len(load(pipe.context.layout, 1)),
+        "warnings": warned(pipe.context, run.planned.epoch),
         "held": {v: h.reason for v, h in run.held.items()},
     }
 
 
 @_step
-def publish_task(folder: str) -> dict[str, Any]:
-    """Merge and commit; then fail where a view failed or is held back, so that nobody takes the run for complete."""
-    from ivm.refresh.run import view_reports
+def publish_task(folder: str, epoch: int | None = None, judged: bool = True) -> dict[str, Any]:
+    """Merge and commit; then fail where a view failed or is held back, so that nobody takes the run for complete.
+
+    Where it is not `judged` here, a task of its own judges each view (`view_task`).
+    """
+    from ivm.refresh.published import reports_since
 
     pipe = _pipeline(folder)
     with pipe.context.exclusive():
-        run = _opened(pipe.context)
-        protocol.publish(run)
-    plan, manifest = run.planned, run.manifest
-    assert manifest is not None
-    reports = view_reports(pipe.context, plan, run.outcomes, [*plan.tasks, *plan.broken])
+        run = _opened(pipe.context, epoch)
+        if run.manifest is None:
+            protocol.publish(run)
+    reports = reports_since(pipe.context, run.planned.epoch)
+    errors = {n: r.error for n, r in reports.items() if r.error}
+    if errors and judged:
+        raise GateError(
+            "Published, but not these views: " + "; ".join(f"{n}: {e}" for n, e in errors.items()) + ".",
+            "See `ivm status` and `ivm check`.",
+        )
+    manifest = pipe.context.log.manifest()
+    return {
+        "epoch": run.planned.epoch,
+        "views": {r.view: _committed(manifest, r) for r in reports.values() if not r.error},
+        "errors": errors,
+    }
+
+
+@_step
+def view_task(folder: str, view: str, first: int | None) -> dict[str, Any]:
+    """Say what the epochs from `first` on made of a view; fails where it isn't published, skips where it is as it was.
+
+    Only the log is read: the task can be cleared at any time, and is green once the view has been published.
+    """
+    from ivm.pipeline import declared
+    from ivm.refresh.published import reports_since
+
+    context = declared(folder)
+    report = reports_since(context, first or context.log.manifest().epoch).get(view)
+    if report is not None and report.error:
+        raise GateError(
+            f"View {view!r} was not published: {report.error}.",
+            f"Mend it, and clear the run from `plan` on; or `ivm refresh {view}`, and clear this task.",
+        )
+    if report is None or report.strategy == "unchanged":
+        raise AirflowSkipException("nothing that the view reads has changed")
+    return _committed(context.log.manifest(), report)
+
+
+@_step
+def look_task(folder: str) -> dict[str, Any]:
+    """The number of the next epoch, before a job of Spark's begins: what `report_task` looks from."""
+    from ivm.pipeline import declared
+
+    return {"epoch": declared(folder).log.manifest().epoch + 1}
+
+
+@_step
+def report_task(folder: str, epoch: int | None) -> dict[str, Any]:
+    """Say what the epochs from one on made of all views; fails where one isn't published, skips where none changed."""
+    from ivm.pipeline import declared
+    from ivm.refresh.published import reports_since
+
+    context = declared(folder)
+    reports = reports_since(context, epoch or context.log.manifest().epoch)
     errors = {n: r.error for n, r in reports.items() if r.error}
     if errors:
         raise GateError(
             "Published, but not these views: " + "; ".join(f"{n}: {e}" for n, e in errors.items()) + ".",
             "See `ivm status` and `ivm check`.",
         )
+    if not reports:
+        raise AirflowSkipException("nothing changed")
+    manifest = context.log.manifest()
     return {"epoch": manifest.epoch, "views": {r.view: _committed(manifest, r) for r in reports.values()}}
 
 
@@ -167,10 +242,10 @@ def _committed(manifest: Manifest, report: ViewReport) -> dict[str, Any]:
 
 
 @_step
-def compact_task(folder: str, due_every: int = 1) -> dict[str, Any]:
+def compact_task(folder: str, epoch: int | None = None, due_every: int = 1) -> dict[str, Any]:
     """Compact, in every `due_every`-th epoch; in the others there is too little to gain."""
     pipe = _pipeline(folder)
-    epoch = pipe.context.log.manifest().epoch
+    epoch = epoch if epoch is not None else pipe.context.log.manifest().epoch
     if epoch % due_every:
         raise AirflowSkipException(f"compaction is due in epoch {epoch - epoch % due_every + due_every}")
     done = pipe.compact()
@@ -185,8 +260,8 @@ def compact_task(folder: str, due_every: int = 1) -> dict[str, Any]:
     }
 
 
-#: The task of each step of a refresh.
-TASKS: dict[str, Callable[[str], dict[str, Any]]] = {
+#: The task of each step of a refresh: of a folder, and of the epoch that the run has planned.
+TASKS: dict[str, Callable[[str, int | None], dict[str, Any]]] = {
     "plan": plan_task,
     "apply": apply_task,
     "check": check_task,
@@ -196,18 +271,44 @@ TASKS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 @_step
+def freshness_task(folder: str, view: str) -> dict[str, Any]:
+    """Fail where a view misses its freshness target. Only logs are read, and whatever refreshes is not asked."""
+    from ivm.pipeline import declared
+    from ivm.refresh.freshness import freshness
+
+    found = freshness(declared(folder), view.lower())
+    if found is None:
+        raise AirflowSkipException(f"view {view!r} has no freshness target any more")
+    print(f"{view}: behind by {found}. {found.why}")
+    if found.late:
+        raise StateError(f"View {view!r} misses its freshness target ({found}): {found.why}.", "See `ivm status`.")
+    return found.to_dict()
+
+
+@_step
 def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Refuse parameters that are out of range before anything is computed."""
-    from ivm.refresh.as_of import check_day
+    """Refuse parameters that are out of range before anything is computed.
+
+    For a dry run say what would be read, written and spent.
+    """
+    from ivm.refresh.as_of import check_days
     from ivm.refresh.backfill import check_condition
 
     pipe = _pipeline(folder)
     view = pipe.known(str(params["view"]))
-    where, day = params.get("where"), params.get("day")
+    where, day, until = (params.get(key) for key in ("where", "day", "until"))
+    if params.get("dry_run"):
+        found = pipe.estimate(view, where, day, until)
+        for work in found.work:
+            print(f"{work.view}: {work.strategy}, {work.reason}; {work.rows} rows, {work.seconds} s the last time")
+            print("\n".join(f"  reads {r.relation}: {r.rows} rows, {r.bytes} bytes" for r in work.reads))
+        return asdict(found)
+    if day is None and until is not None:
+        raise ConfigError("A backfill has until without day.", "Give the first day of the range as day.")
     if where is not None or day is not None:
         pipe.context.compile(*pipe.context.survey())
     if day is not None:
-        check_day(pipe.context, view, str(day), where)
+        check_days(pipe.context, view, day, until, where)
     elif where is not None:
         check_condition(pipe.context, view, str(where))
     return {"view": view}
@@ -215,18 +316,26 @@ def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, 
 
 @_step
 def backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Rebuild the view or the slice, or take in a past day as a new revision.
+    """Rebuild the view or the slice, or take in past days as a new revision; skipped for a dry run.
 
-    It goes through the same check and publish as a refresh.
+    It goes through the same check and publish as a refresh. One that was stopped goes on where it was.
     """
+    if params.get("dry_run"):
+        raise AirflowSkipException("a dry run: what would be done is in the log of validate")
     pipe = _pipeline(folder)
-    report = pipe.backfill(str(params["view"]), params.get("where"), day=params.get("day"))
+    view = str(params["view"])
+    report = pipe.backfill(view, params.get("where"), _progress, params.get("day"), params.get("until"))
     if not report.ok:
         raise AirflowFailException("; ".join(v.error for v in report.views.values() if v.error))
     if params.get("day") is not None:
-        for r in pipe.revisions(str(params["view"]))[-5:]:
+        for r in pipe.revisions(view)[-5:]:
             print(f"revision {r.revision}: days {r.first_day} to {r.last_day}, {r.changes} sums or rows")
-    return {"epoch": report.epoch, "views": {n: asdict(r) for n, r in report.views.items()}}
+    manifest = pipe.context.log.manifest()
+    return {"epoch": report.epoch, "views": {n: _committed(manifest, r) for n, r in report.views.items()}}
+
+
+def _progress(what: str, done: int, total: int) -> None:
+    print(f"{what}: {done} of {total}")
 
 
 @_step

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import get_args
 
 from ivm.plan.kinds import BY_ITS_SOURCES, NOT_GIVEN, Recursion, ReduceKind, RelationKind
@@ -74,11 +75,15 @@ class Relation:
         dated = self.kind == "view" if of_view else self.effective.lower() in names or not self.effective
         _require(dated, f"{self.name}: a {self.kind} has no day {self.effective!r}, only {sorted(names)}")
 
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        return {c.name.lower(): c.type for c in reversed(self.columns)}
+
     def type_of(self, column: str) -> str:
-        for c in self.columns:
-            if c.name.lower() == column.lower():
-                return c.type
-        raise PlanError(f"{self.name} has no column {column!r}; it has {[c.name for c in self.columns]}")
+        found = self._types.get(column.lower())
+        if found is None:
+            raise PlanError(f"{self.name} has no column {column!r}; it has {[c.name for c in self.columns]}")
+        return found
 
 
 @dataclass(frozen=True)

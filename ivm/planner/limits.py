@@ -29,13 +29,15 @@ class Limits:
     stored_first_rows: int = 10_000
 
     # -- what this process holds
-    #: A feed of more changes is not collected: so much change is cheaper to recompute.
+    #: A delta of more rows stays with Spark, staged.
     delta_rows: int = 5_000_000
-    #: A delta result of more rows is not collected; the view is refreshed in full instead.
+    #: A slice of more rows does so, too, with all that is read beside it.
+    slice_rows: int = 5_000_000
+    #: The result of a statement with more rows is staged, and what is stored of it goes into tables by its files.
     result_rows: int = 1_000_000
-    #: Up to this many rows a full result is compared with what is published, and committed by the native lane.
+    #: Up to this many rows a full result is compared with what is published, and committed row by row; above, by files.
     compare_rows: int = 1_000_000
-    #: A resulting state of more rows is judged by Spark; smaller ones in this process.
+    #: Rows that are to be judged are judged by Spark beyond this many; fewer in this process.
     judged_rows: int = 500_000
     #: Differing rows that `verify` counts and samples; more are not collected.
     sampled_rows: int = 10_000
@@ -50,6 +52,8 @@ class Limits:
     threads: int = 3
 
     # -- what is chosen
+    #: A batch of more than this share of its table's rows is published by writing the table anew; others are merged.
+    anew_share: float = 0.3
     #: Below this many input rows a full refresh saves nothing.
     small_input: int = 200_000
     #: A product without an equality of more rows than this is built with a warning.

@@ -31,6 +31,9 @@ from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import Reads, Walked, accumulated_delta, branch_deltas, group_delta, linear_delta
 from ivm.rewrite.top import from_stored, top_candidates
 
+#: The code of a full refresh of a recursion whose changes are too many for iterations in this process.
+LARGE_RECURSION = "large_recursion"
+
 
 @dataclass(frozen=True)
 class Known:
@@ -167,6 +170,9 @@ def decide(unit: Unit, known: Known) -> Strategy:
     """How a unit is refreshed whose earlier result still holds."""
     if not known.deltas:
         return Unchanged()
+    large = next((r for r, n in known.deltas.items() if unit.fixpoint and n > known.limits.delta_rows), None)
+    if large is not None:
+        return Full(LARGE_RECURSION, f"{known.deltas[large]:,} rows of {large!r} changed")
     rows = {r: known.facts[r].rows for r in unit.reads}
     found = _incremental(unit, known, rows)
     return Full("cost", found.choice.reason) if found.choice.strategy == "full" else found

@@ -17,6 +17,7 @@ from typing import Any
 
 from ivm.errors import ConfigError
 from ivm.parameters import shown
+from ivm.quality.severity import check_severity
 
 _IMPORT = re.compile(r"^from \.(expect_\w+) import \(?\s*(\w+)", re.MULTILINE)
 
@@ -56,6 +57,8 @@ def check_rules(view: str, rules: Any, where: str) -> None:
                 f"The check {name} of view {view!r} takes no {shown(unknown[0])}.",
                 f"It takes: {', '.join(sorted(taken.allowed))}.",
             )
+        if "severity" in arguments:
+            check_severity(arguments["severity"], f"the check {name} of view {view!r}")
         missing = [a for a in taken.required if a not in arguments]
         if missing:
             raise ConfigError(

@@ -7,33 +7,44 @@ import json
 from collections.abc import Sequence
 
 from ivm.files import writing
+from ivm.quality.redaction import redacted
 from ivm.quality.results import Result
 from ivm.storage.location import Location
 
 
-def build_docs(results: Sequence[Result], checks: Location, folder: Location, pipeline: str) -> Location:
+def build_docs(
+    results: Sequence[Result], checks: Location, folder: Location, pipeline: str, show: bool = False
+) -> Location:
     """Write the pages of `results`, whose documents lie in `checks`, to `folder`; returns the index page.
 
-    Pages that are there already are kept: a result doesn't change. Raises ConfigError where the folder can't be written
-    to.
+    They hold values of the data only where these may be shown, whatever was allowed when a result was kept; a page that
+    holds none is not written twice. Raises ConfigError where the folder can't be written to.
     """
     with writing(folder):
         for document in dict.fromkeys(r.document for r in results if r.document):
             page = folder / f"{document.removesuffix('.json')}.html"
-            if not page.exists() and (checks / document).exists():
-                page.write(_page(checks / document).encode())
+            if (checks / document).exists() and not (page.exists() and _MARK in page.read().decode()[: len(_MARK)]):
+                page.write(_page(checks / document, show).encode())
         index = folder / "index.html"
         index.write(_index(results, pipeline).encode())
     return index
 
 
-def _page(document: Location) -> str:
+#: What a page begins with that was written without values.
+_MARK = "<!-- no values -->"
+
+
+def _page(document: Location, show: bool) -> str:
     from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaPageView
 
-    result = expectationSuiteValidationResultSchema.load(json.loads(document.read()))
-    return str(DefaultJinjaPageView().render(ValidationResultsPageRenderer(run_info_at_end=False).render(result)))
+    content = json.loads(document.read())
+    if not show:
+        content["results"] = [redacted(entry) for entry in content["results"]]
+    result = expectationSuiteValidationResultSchema.load(content)
+    page = str(DefaultJinjaPageView().render(ValidationResultsPageRenderer(run_info_at_end=False).render(result)))
+    return page if show else _MARK + page
 
 
 def _index(results: Sequence[Result], pipeline: str) -> str:

@@ -8,18 +8,24 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from ivm.errors import ConfigError
+from ivm.errors import ConfigError, StateError
 from ivm.quality.catalog import check_rules, classes, rule_parts
+from ivm.quality.redaction import redacted
 from ivm.quality.results import Result
+from ivm.quality.severity import QUARANTINE, labelled, severity_of
 from ivm.storage.location import Location
 
 _local = threading.local()
+#: What we note in an expectation's meta: its place in the suite, its severity, and by what it was judged.
+_PLACE, _SEVERITY, JUDGED = "ivm_place", "ivm_severity", "ivm_judged"
 
 
-def _context() -> Any:
+def gx_context() -> Any:
     """An ephemeral GX context, one a thread."""
     if not hasattr(_local, "context"):
         import os
@@ -44,12 +50,21 @@ def build(rules: Sequence[Mapping[str, Any]], view: str) -> list[Any]:
     for rule in rules:
         name, arguments = rule_parts(view, rule)
         try:
-            expectations.append(getattr(gxe, classes()[name])(**arguments))
+            expectations.append(getattr(gxe, classes()[name])(**noted(arguments)))
         except Exception as error:
             raise ConfigError(
                 f"The check {name} of view {view!r} is not right: {_complaint(error)}.", "Look at its arguments."
             ) from error
     return expectations
+
+
+def noted(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """An expectation's arguments as Great Expectations takes them, with its severity in the meta."""
+    meta = arguments.get("meta")
+    return {
+        **labelled(arguments),
+        "meta": {**(meta if isinstance(meta, Mapping) else {}), _SEVERITY: severity_of(arguments)},
+    }
 
 
 def _complaint(error: Exception) -> str:
@@ -65,33 +80,92 @@ def _complaint(error: Exception) -> str:
 
 
 def validate(
-    folder: Location, view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any]
+    folder: Location, view: str, epoch: int, scope: str, frame: Any, expectations: Sequence[Any], show: bool = False
 ) -> list[Result]:
     """Judge a frame; one result an expectation. An expectation that raises has failed.
 
-    The suite's result is kept in `folder` for Data Docs where the user wrote the suite, or where it failed.
+    Values of the data are in no result unless they may be shown. The suite's result is kept in `folder` for Data Docs
+    where the user wrote the suite, or where it failed.
     """
-    context = _context()
+    started = time.perf_counter()
+    entries = judged(frame, expectations)
+    return recorded(folder, view, epoch, scope, entries, time.perf_counter() - started, show)
+
+
+def judged(frame: Any, expectations: Sequence[Any], result_format: str = "SUMMARY") -> list[dict[str, Any]]:
+    """Great Expectations' own result (its JSON) of each expectation, in their order."""
     import pandas as pd
 
-    kind = "pandas" if isinstance(frame, pd.DataFrame) else "spark"
-    definition = _definition(context, kind)
+    if not expectations:
+        return []
+    context = gx_context()
+    definition = _definition(context, "pandas" if isinstance(frame, pd.DataFrame) else "spark")
+    placed = [_placed(e, i) for i, e in enumerate(expectations)]
     outcome = definition.get_batch(batch_parameters={"dataframe": frame}).validate(
-        _suite(f"{view}, {scope}, epoch {epoch}", expectations), result_format="SUMMARY"
+        _suite("ivm", placed), result_format=result_format
     )
+    entries = sorted((r.to_json_dict() for r in outcome.results), key=_place)
+    if len(entries) != len(expectations):
+        raise StateError(
+            f"Great Expectations judged {len(entries)} of {len(expectations)} expectations.", "Look at the suite."
+        )
+    return entries
+
+
+def _placed(expectation: Any, place: int) -> Any:
+    """A copy that says where it stands: results come in another order."""
+    copied = expectation.model_copy() if hasattr(expectation, "model_copy") else expectation.copy()
+    copied.meta = {**(copied.meta or {}), _PLACE: place}
+    return copied
+
+
+def _place(entry: Mapping[str, Any]) -> int:
+    return int(entry["expectation_config"]["meta"][_PLACE])
+
+
+def recorded(
+    folder: Location,
+    view: str,
+    epoch: int,
+    scope: str,
+    entries: Sequence[Mapping[str, Any]],
+    seconds: float,
+    show: bool = False,
+) -> list[Result]:
+    """The results of a suite's entries, which took so long together; their document is kept for Data Docs."""
+    told = [dict(e) if show else redacted(e) for e in entries]
+    success = all(e["success"] for e in told)
     document = ""
-    if scope in ("delta", "state") or not outcome.success:
+    if scope in ("delta", "state") or not success:
         document = f"{epoch:010d}-{view}-{scope}.json"
-        (folder / document).write(json.dumps(outcome.to_json_dict(), default=str).encode())
-    return [_result(view, epoch, scope, r, document) for r in outcome.results]
+        (folder / document).write(json.dumps(_document(f"{view}, {scope}, epoch {epoch}", told), default=str).encode())
+    return [_result(view, epoch, scope, e, document, seconds) for e in told]
+
+
+def _document(name: str, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A suite's result as Great Expectations stores it."""
+    passed, all_ = sum(bool(e["success"]) for e in entries), len(entries)
+    statistics = {
+        "evaluated_expectations": all_,
+        "successful_expectations": passed,
+        "unsuccessful_expectations": all_ - passed,
+        "success_percent": 100 * passed / all_ if all_ else None,
+    }
+    return {
+        "success": passed == all_,
+        "results": list(entries),
+        "suite_name": name,
+        "suite_parameters": {},
+        "statistics": statistics,
+        "meta": {"validation_time": datetime.now(UTC).isoformat()},
+        "id": None,
+    }
 
 
 def _suite(name: str, expectations: Sequence[Any]) -> Any:
     import great_expectations as gx
 
-    return gx.ExpectationSuite(
-        name=name, expectations=[e.model_copy() if hasattr(e, "model_copy") else e.copy() for e in expectations]
-    )
+    return gx.ExpectationSuite(name=name, expectations=list(expectations))
 
 
 def _definition(context: Any, kind: str) -> Any:
@@ -105,36 +179,36 @@ def _definition(context: Any, kind: str) -> Any:
     return cache[kind]
 
 
-def _result(view: str, epoch: int, scope: str, result: Any, document: str) -> Result:
-    config = result.expectation_config
-    arguments = {k: v for k, v in config.kwargs.items() if k not in ("batch_id",)}
-    raised = (result.exception_info or {}).get("raised_exception")
-    detail = result.result or {}
-    message = ""
-    if not result.success:
-        info = result.exception_info or {}
-        first = next((v for v in info.values() if isinstance(v, dict) and v.get("exception_message")), None)
-        if raised or first:
-            message = str(info.get("exception_message") or (first or {}).get("exception_message", "")).splitlines()[0]
-        else:
-            counts = (
-                f"{detail.get('unexpected_count')} of {detail.get('element_count')} rows"
-                if "unexpected_count" in detail
-                else f"observed {detail.get('observed_value')}"
-            )
-            some = detail.get("partial_unexpected_list") or []
-            message = counts + (f", e.g. {some[:3]}" if some else "")
+def _result(view: str, epoch: int, scope: str, entry: Mapping[str, Any], document: str, seconds: float) -> Result:
+    config, detail = entry["expectation_config"], entry.get("result") or {}
+    meta = config.get("meta") or {}
     return Result(
         view,
         epoch,
         scope,
-        config.type,
-        {k: _plain(v) for k, v in arguments.items()},
-        bool(result.success),
-        message,
+        config["type"],
+        {k: v for k, v in config["kwargs"].items() if k != "batch_id"},
+        bool(entry["success"]),
+        "" if entry["success"] else _message(entry),
         document,
+        str(meta.get(_SEVERITY, QUARANTINE)),
+        detail.get("observed_value"),
+        detail.get("unexpected_count"),
+        detail.get("element_count"),
+        round(seconds, 3),
+        str(meta.get(JUDGED, "rows")),
     )
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | list | dict | type(None)) else str(value)
+def _message(entry: Mapping[str, Any]) -> str:
+    """Why an expectation failed, in words."""
+    info, detail = entry.get("exception_info") or {}, entry.get("result") or {}
+    raised = [info, *(v for v in info.values() if isinstance(v, Mapping))]
+    said = next((str(i["exception_message"]) for i in raised if i.get("exception_message")), "")
+    if said:
+        return said.splitlines()[0]
+    if "element_count" in detail:
+        some = detail.get("partial_unexpected_list") or []
+        counts = f"{detail.get('unexpected_count')} of {detail['element_count']} rows"
+        return counts + (f", e.g. {some[:3]}" if some else "")
+    return f"observed {detail['observed_value']}" if "observed_value" in detail else "what was observed is not shown"

@@ -7,29 +7,33 @@ they judge the rows an epoch inserts, under `state` the whole view as it would b
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
-from ivm.errors import ConfigError
+from ivm.errors import ConfigError, IvmError
 from ivm.lake import native
 from ivm.lake.types import beyond_arrow
 from ivm.names import ident, parquet_ref
 from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.quality.actions import notify
+from ivm.quality.fact_store import FactStore
+from ivm.quality.large import BUILT_IN, KEY_COPIES, RESULTING, check_large, is_large
+from ivm.quality.redaction import masked
 from ivm.quality.results import Result, store
+from ivm.quality.severity import GATE, WARN
+from ivm.quality.state_checks import check_state
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.refresh.relations import after_batch, unit_delta_table
+from ivm.refresh.run import Verdict
 from ivm.session import error_text
 from ivm.storage.location import Location
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame
-
-RESULTING = "__ivm_resulting_copies"
-KEY_COPIES = "__ivm_rows_of_key"
 
 
 def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> dict[str, list[str]]:
@@ -38,7 +42,8 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
     A check that can't be run is a failed one: of its view, not of the others.
     """
     results: list[Result] = []
-    failures: dict[str, list[str]] = {}
+    verdicts: dict[str, list[str]] = {}
+    facts = FactStore(context)
     todo = [
         o for o in outcomes.values() if not o.error and o.state is not None and o.state.public and o.publish != "none"
     ]
@@ -50,29 +55,54 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
         )
     for i, outcome in enumerate(todo):
         try:
-            found = _check_view(context, plan.epoch, outcome)
+            found = _check_view(context, plan.epoch, outcome, facts)
         except Exception as error:  # noqa: BLE001 - one view's trouble must not stop the others
-            failures[outcome.view] = [f"its checks could not be run: {error_text(error) or type(error).__name__}"]
-            continue
+            why = error_text(error) or type(error).__name__
+            told = why if context.checking.show or isinstance(error, IvmError) else masked(why)
+            said = f"its checks could not be run: {told}"
+            found = [Result(context.views[outcome.view].name, plan.epoch, "all", "checks", {}, False, said)]
         results += found
-        failures[outcome.view] = [r.sentence for r in found if not r.success]
+        verdicts[outcome.view] = _verdict(found)
         context.progress("check", i + 1, len(todo))
-    store(context.layout.checks, plan.epoch, results)
-    return failures
+    for outcome in outcomes.values():
+        published = context.log.manifest().units.get(outcome.unit)
+        if outcome.publish == "none" and outcome.state is not None and outcome.state.public and published is not None:
+            facts.carry(outcome.view, published, outcome.state.epoch)
+    store(context.layout, plan.epoch, {context.views[o.view].name for o in todo}, results)
+    facts.write(plan.epoch)
+    notify(context, plan.epoch, results)
+    return verdicts
 
 
-def _check_view(context: Context, epoch: int, outcome: Outcome) -> list[Result]:
+def _verdict(results: list[Result]) -> Verdict:
+    """What follows from a view's results: a check that could not be run is told by its message alone."""
+    failed = [(r, r.message if r.scope == "all" else r.sentence) for r in results if not r.success]
+    return Verdict(
+        [said for r, said in failed if r.holds],
+        [said for r, said in failed if r.severity == WARN],
+        final=any(r.severity == GATE for r, _ in failed),
+        impossible=any(r.scope == BUILT_IN for r, _ in failed),
+    )
+
+
+def _check_view(context: Context, epoch: int, outcome: Outcome, facts: FactStore) -> list[Result]:
     from ivm.quality.expectations import build, validate
 
     folder = context.layout.checks
     view = context.views[outcome.view]
     user: dict[str, Any] = context.checks.get(view.name) or {}
     results: list[Result] = []
-    batch = _batch(context, epoch, outcome)
+    if is_large(context, outcome):
+        results += check_large(context, epoch, outcome, user)
+        if user.get("state"):
+            state = functools.partial(state_of, context, epoch, outcome)
+            results += check_state(context, epoch, outcome, user["state"], facts, state)
+        return results
+    batch = batch_of(context, epoch, outcome)
     if outcome.publish == "merge":
         touched = _touched(context, outcome, batch)
         rules = [{"expect_column_values_to_be_between": {"column": RESULTING, "min_value": 0}}]
-        results += validate(folder, view.name, epoch, "built-in", touched, build(rules, view.name))
+        results += validate(folder, view.name, epoch, BUILT_IN, touched, build(rules, view.name))
     if outcome.state is not None and outcome.state.key and batch.num_rows:
         rules = [{"expect_column_values_to_be_between": {"column": KEY_COPIES, "min_value": 0, "max_value": 1}}]
         results += validate(
@@ -80,15 +110,17 @@ def _check_view(context: Context, epoch: int, outcome: Outcome) -> list[Result]:
         )
     if user.get("delta"):
         inserted = batch.filter(pa.compute.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT])
-        results += validate(folder, view.name, epoch, "delta", _pandas(inserted), build(user["delta"], view.name))
+        rules, show = build(user["delta"], view.name), context.checking.show
+        results += validate(folder, view.name, epoch, "delta", _pandas(inserted), rules, show)
     if user.get("state"):
-        results += validate(
-            folder, view.name, epoch, "state", _state(context, epoch, outcome), build(user["state"], view.name)
+        merged = batch if outcome.publish == "merge" else None
+        results += check_state(
+            context, epoch, outcome, user["state"], facts, lambda: state_of(context, epoch, outcome), merged
         )
     return results
 
 
-def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
+def batch_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     """The rows the epoch inserts and deletes, with WEIGHT; for a replaced table all its new rows."""
     state = outcome.state
     assert state is not None
@@ -98,9 +130,7 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
         return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(
             pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
         )
-    rows, schema = (
-        _staged(context, outcome) if state.rows <= context.limits.judged_rows else (schema.empty_table(), schema)
-    )
+    rows, schema = _staged(context, outcome)
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 
 
@@ -146,26 +176,24 @@ def _key_copies(context: Context, outcome: Outcome, batch: pa.Table) -> pd.DataF
     return _pandas(native.copies_left(_published(context, outcome), change, keys, KEY_COPIES).select([KEY_COPIES]))
 
 
-def _state(context: Context, epoch: int, outcome: Outcome) -> pd.DataFrame | DataFrame:
-    """The view as it would be after publishing."""
+def state_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table | str:
+    """The view as it would be after publishing; as a SELECT where there are too many rows for this process."""
     state = outcome.state
     assert state is not None
     schema = native.arrow_schema(state.schema)
     if outcome.publish == "replace":
         if state.rows <= context.limits.judged_rows:
-            return _pandas(_staged(context, outcome)[0])
-        return context.spark().sql(f"SELECT * FROM {parquet_ref(outcome.staging)}")
+            return _staged(context, outcome)[0]
+        return f"SELECT * FROM {parquet_ref(outcome.staging)}"
     if state.rows + outcome.rows_out <= context.limits.judged_rows and not any(
         pa.types.is_nested(t) for t in schema.types
     ):
         old = native.read(_published(context, outcome), schema.names).cast(schema)
         weighted = pa.concat_tables(
-            [old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), _batch(context, epoch, outcome)]
+            [old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), batch_of(context, epoch, outcome)]
         )
-        return _pandas(native.consolidate(weighted, schema.names).drop_columns([WEIGHT]))
-    return context.spark().sql(
-        after_batch(context, outcome.unit, state, context.compiled[outcome.view].program.columns, epoch)
-    )
+        return native.consolidate(weighted, schema.names).drop_columns([WEIGHT])
+    return after_batch(context, outcome.unit, state, context.compiled[outcome.view].program.columns, epoch)
 
 
 def _pandas(table: pa.Table) -> pd.DataFrame:

@@ -25,7 +25,8 @@ from ivm.refresh.full import FullBuild
 from ivm.refresh.incremental import Job, by_cursors, run_together
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, instead, told
-from ivm.refresh.planning import FULL, INCREMENTAL, UNCHANGED
+from ivm.refresh.modes import forbidden, warning
+from ivm.refresh.planning import FAILED, FULL, INCREMENTAL, UNCHANGED
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.session import statements
 
@@ -50,8 +51,8 @@ class Apply:
         self.attempt = secrets.token_hex(4)
         # What an earlier attempt failed at is tried again.
         self.outcomes: dict[str, Outcome] = {u: o for u, o in context.log.outcomes(plan.epoch).items() if not o.error}
-        self.inputs = Inputs(context, plan, self.outcomes)
         self.scratch = context.layout.scratch(plan.epoch, self.attempt)
+        self.inputs = Inputs(context, plan, self.outcomes, self.scratch)
         self._full = FullBuild(self.inputs, self.attempt)
         self._recorded: set[str] = set()
 
@@ -99,8 +100,11 @@ class Apply:
         self._run_builds(builds)
 
     def _lacking(self, view: str, unit: str) -> Outcome | None:
-        """The failure of a unit of which something that it reads is gone, or failed."""
-        reads, strategy = self.inputs.reads(view, unit), self.plan.tasks[view].strategy
+        """The failure of a unit that may not run, or of which something that it reads is gone, or failed."""
+        task = self.plan.tasks[view]
+        if task.strategy == FAILED:
+            return self._forbidden(view, unit, task.code, task.reason)
+        reads, strategy = self.inputs.reads(view, unit), task.strategy
         gone = next((r for r in reads if r in self.inputs.missing), None)
         if gone is not None:
             return Outcome(unit, view, strategy, "failed", "", "none", None, error=str(self.inputs.missing[gone]))
@@ -128,7 +132,7 @@ class Apply:
         return Full("upstream_replaced", f"{replaced!r} was replaced as a whole") if replaced is not None else None
 
     def _decided(self, view: str, name: str, lacking: bool = False) -> Strategy:
-        """A unit's strategy by what has changed. Raises GapError and TooLargeError where that can't be told."""
+        """A unit's strategy by what has changed. Raises GapError where that can't be told."""
         unit, state = self.inputs.units[name], self.inputs.manifest.units[name]
         deltas = self.inputs.deltas(unit, state)
         facts = {r: self.inputs.facts(r, deltas.get(r)) for r in (*unit.reads, name)}
@@ -138,7 +142,7 @@ class Apply:
 
     def _schedule(self, view: str, unit: str, strategy: Strategy, jobs: list[Job], builds: list[_Build]) -> None:
         if isinstance(strategy, Full):
-            builds.append(_Build(view, unit, strategy))
+            builds += self._in_full(view, unit, strategy)
             return
         state = self.inputs.manifest.units[unit]
         if isinstance(strategy, Unchanged):
@@ -188,7 +192,20 @@ class Apply:
             self._done(
                 Outcome(unit, view, INCREMENTAL, "failed", "", "none", None, error=told(error), first_error=told(error))
             )
-        return [_Build(view, unit, strategy)] if strategy is not None else []
+        return self._in_full(view, unit, strategy) if strategy is not None else []
+
+    def _in_full(self, view: str, unit: str, strategy: Full) -> list[_Build]:
+        """The build of a unit; none where the view's mode forbids it and the plan didn't let it."""
+        shown = self.context.views[view]
+        why = forbidden(shown.mode, shown.name, strategy) if self.plan.tasks[view].strategy != FULL else ""
+        if why:
+            self._done(self._forbidden(view, unit, strategy.code, why))
+        return [] if why else [_Build(view, unit, strategy)]
+
+    @staticmethod
+    def _forbidden(view: str, unit: str, code: str, why: str) -> Outcome:
+        """The failure of a unit whose view's mode forbids what would have to be done."""
+        return Outcome(unit, view, FAILED, code, "", "none", None, error=why)
 
     def _run_builds(self, builds: Sequence[_Build]) -> None:
         """Small ones beside each other, since planning one costs more than running it; then the others, one by one."""
@@ -201,7 +218,9 @@ class Apply:
                 self._run_build(build)
 
     def _run_build(self, build: _Build) -> None:
-        self._done(self._full.run(build.view, build.unit, build.strategy))
+        outcome = self._full.run(build.view, build.unit, build.strategy)
+        surprise = warning(self.context.views[build.view].mode, build.strategy)
+        self._done(replace(outcome, warning="; ".join(filter(None, (surprise, outcome.warning)))))
 
     def _done(self, outcome: Outcome) -> None:
         self.outcomes[outcome.unit] = outcome

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 
 from ivm.errors import ViewError
-from ivm.feed.datasets import Index, Wanted
 from ivm.feed.deltas import source_delta
+from ivm.feed.input import Index, Wanted
 from ivm.feed.source import Snapshot, gap
 from ivm.lake import native
 from ivm.names import ident, native_ident
@@ -147,7 +148,8 @@ def followed(
         def published(after: int, _: str, columns: Sequence[str]) -> pa.Table | None:
             if state.since > after or not native.exists(trace):
                 return None
-            return read_batches(trace, columns, after, state.epoch, schema, within(state.batches, EPOCH))
+            counted = within(state.batches, EPOCH)
+            return read_batches(trace, columns, after, state.epoch, schema, counted, context.limits.delta_rows)
 
         return Followed(
             f"{state.definition}/{state.output_generation}",
@@ -166,7 +168,8 @@ def followed(
         if gap(snapshot, after, at.table_id, mark):
             return None
         try:
-            return source_delta(snapshot, after, upto, columns, context.spark, context.limits.delta_rows)
+            found = source_delta(snapshot, after, upto, columns, context.spark, context.limits.delta_rows)
+            return found if isinstance(found, pa.Table) else None
         except Exception as error:  # noqa: BLE001 - whatever keeps the feed from being read, the table itself can be
             _log.info(
                 "the arrangement of %s is made anew: its feed after version %s can't be read (%s)",
@@ -278,7 +281,9 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     columns = (*asked.keys, *(n for n in fields.names if n in needed and n not in asked.keys))
     stamps = f"CAST({followed.time} AS bigint) AS {ident(TIME)}, CAST(1 AS bigint) AS {ident(WEIGHT)}"
     order = ", ".join(ident(k) for k in asked.keys)
-    in_order = context.layout.arrangements / ".sorted"
+    # A folder of its own: a dead client's job may still write into an earlier one.
+    scratch = context.layout.scratch(followed.time, secrets.token_hex(4))
+    in_order = scratch / "sorted"
     context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode(
         "overwrite"
     ).parquet(in_order.spark)
@@ -287,7 +292,7 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     trace = ArrangedTrace.load(
         path, asked.keys, native.stream(in_order, schema), followed.time, followed.origin, followed.mark
     )
-    in_order.drop()
+    scratch.drop()
     return trace
 
 

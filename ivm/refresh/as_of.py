@@ -79,8 +79,8 @@ def revisions(context: Context, view: str) -> list[Revision]:
     return [Revision(**row) for row in native.query(sql, {"t": native.table(path)}).to_pylist()]
 
 
-def differing(context: Context, view: str, day: datetime.date) -> int:
-    """How many sums (or rows) of a day the companion has other than its sources; 0 if it is right.
+def differing(context: Context, view: str, first: datetime.date, last: datetime.date) -> int:
+    """How many sums (or rows) of these days the companion has other than its sources; 0 if it is right.
 
     The sources are read at the versions that the companion has read.
     """
@@ -92,7 +92,8 @@ def differing(context: Context, view: str, day: datetime.date) -> int:
         fresh, kept = accumulate(unit, fresh, weighted=False), sums(context, unit, state)
     else:
         kept = f"SELECT {columns_sql([c.name for c in unit.columns])} FROM {unit_table(context, unit.name, state)}"
-    one, two = (f"(SELECT * FROM ({rows}) WHERE {ident(DAY)} = DATE '{day.isoformat()}')" for rows in (fresh, kept))
+    days = f"{ident(DAY)} BETWEEN DATE '{first.isoformat()}' AND DATE '{last.isoformat()}'"
+    one, two = (f"(SELECT * FROM ({rows}) WHERE {days})" for rows in (fresh, kept))
     return int(context.spark().sql(f"({one} EXCEPT ALL {two}) UNION ALL ({two} EXCEPT ALL {one})").count())
 
 
@@ -112,15 +113,22 @@ def companion_or_raise(context: Context, view: str) -> tuple[Unit, UnitState]:
     return unit, state
 
 
-def check_day(context: Context, view: str, day: str | datetime.date, where: str | None) -> datetime.date:
-    """The day of a backfill.
+def check_days(
+    context: Context, view: str, day: str | datetime.date, until: str | datetime.date | None, where: str | None
+) -> tuple[datetime.date, datetime.date]:
+    """The first and the last day of a backfill: one day, where `until` is None.
 
-    Raises ConfigError where it is none, comes with a slice, or the view is not kept by day.
+    Raises ConfigError where one is no day, for a range that ends before it begins, where a slice is asked for as well,
+    and where the view is not kept by day.
     """
     if where is not None:
-        raise ConfigError("A backfill is of a slice or of a day, not of both.", "Leave out where or day.")
+        raise ConfigError("A backfill is of a slice or of days, not of both.", "Leave out where or day.")
+    first = as_day(day)
+    last = first if until is None else as_day(until)
+    if last < first:
+        raise ConfigError(f"The days {first} to {last} are none.", "Give the earlier one as day, the later as until.")
     companion_or_raise(context, view)
-    return as_day(day)
+    return first, last
 
 
 def as_day(day: str | datetime.date) -> datetime.date:

@@ -7,30 +7,32 @@ with accumulators the condition may name group keys only, and the groups' accumu
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from ivm.engine.results import Results
+from ivm.engine.rows import Rows
 from ivm.errors import ConfigError, StateError
-from ivm.feed.datasets import register
 from ivm.lake import native
 from ivm.names import ident
 from ivm.parameters import shown
-from ivm.plan.nodes import COUNT, EPOCH, WEIGHT, Unit
+from ivm.plan.nodes import COUNT, WEIGHT, Column, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import base, inspect_tables
 from ivm.refresh.planning import INCREMENTAL, write_plan
 from ivm.refresh.protocol import Run, advance
-from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask, with_epoch, within
-from ivm.refresh.relations import as_read, signed, unit_table
+from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask, with_epoch
+from ivm.refresh.relations import as_read, signed, sums, unit_table
 from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, view_reports
 from ivm.refresh.settings import changed, settings
 from ivm.refresh.verify import recompute_sql
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
-from ivm.rewrite.statements import accumulate, accumulated, consolidated
+from ivm.rewrite.statements import accumulate, consolidated
 from ivm.session import SparkAnalyzer, error_text
 from ivm.sql.condition import parse_condition
 from ivm.sql.render import columns_sql, core_sql, typed_nulls
@@ -94,19 +96,21 @@ def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, start
     names = [c.name for c in compiled.program.columns]
     published = f"{signed(unit_table(context, view, state), names, -1)} WHERE {where}"
     fresh = f"{signed(f'({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed`', names, 1)} WHERE {where}"
-    rows = native.plain(
-        context.spark().sql(consolidated(f"{fresh}\nUNION ALL\n{published}", compiled.program.columns)).toArrow()
-    )
-    batch = rows.cast(pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
+    scratch = context.layout.scratch(plan.epoch, "slice")
+    results = Results(context.spark, scratch, plan.epoch, context.limits.result_rows)
+    sql = consolidated(f"{fresh}\nUNION ALL\n{published}", compiled.program.columns)
+    rows = results.rows(sql, (*compiled.program.columns, Column(WEIGHT, "bigint")))
+    batch = _stored(rows, pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
     unit = compiled.program.units[-1] if compiled.program.units else None
     if unit is not None and unit.reduce is not None and unit.reduce.linear:
-        _rebuild_accumulators(context, unit, manifest, where, plan.epoch)
+        _rebuild_accumulators(context, unit, manifest, where, results)
     append_batch(
         context.layout.output_trace(view, state.output_generation),
         batch,
         plan.epoch,
         context.app(view, f"output/{state.output_generation}"),
     )
+    scratch.drop()
     after = replace(
         state,
         epoch=plan.epoch if batch.num_rows else state.epoch,
@@ -124,7 +128,6 @@ def check_condition(context: Context, view: str, where: str) -> str:
 
     Raises ConfigError where `where` is not a boolean over the columns that the view can be sliced by.
     """
-    condition = parse_condition(where)
     program = context.compiled_or_raise(view).program
     unit = program.units[-1] if program.units else None
     columns = list(program.columns)
@@ -135,6 +138,12 @@ def check_condition(context: Context, view: str, where: str) -> str:
         what = "group keys (its sums are kept by group)"
     if not columns:
         raise ConfigError(f"View {view!r} has no group keys to slice by.", "Backfill the whole view.")
+    return condition_over(context, view, where, columns, what)
+
+
+def condition_over(context: Context, view: str, where: str, columns: Sequence[Column], what: str) -> str:
+    """The condition as it goes into statements. Raises ConfigError where it is not a boolean over these columns."""
+    condition = parse_condition(where)
     nulls = typed_nulls(columns)
     message = f"{shown(where)} is not a condition over the {what} of view {view!r}"
     listed = f"There are: {', '.join(c.name for c in columns)}."
@@ -151,28 +160,23 @@ def check_condition(context: Context, view: str, where: str) -> str:
     return condition
 
 
-def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, where: str, epoch: int) -> None:
+def _stored(rows: Rows, schema: pa.Schema) -> Rows:
+    """Rows with the types of a trace; staged ones have them."""
+    return rows.cast(schema) if isinstance(rows, pa.Table) else rows
+
+
+def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, where: str, results: Results) -> None:
     """Append what the slice's groups lack, so that their sums are those of a new build."""
     state = manifest.units[unit.name]
     assert unit.reduce is not None
     columns = accumulator_columns(unit.reduce)
     path = context.layout.accumulator_trace(unit.name, state.generation)
-    name = f"__ivm_{context.name}_{epoch}_backfill"
-    scratch = context.layout.scratch(epoch, "slice")
-    scratch.make()
-    register(
-        context.spark(),
-        name,
-        native.read(native.table(path), [c.name for c in columns], within(state.batches, EPOCH)),
-        columns,
-        scratch,
-    )
     keys = [k.name for k in unit.reduce.keys]
-    sums = [*(a.name for a in accumulators(unit.reduce)), COUNT]
+    names = [*(a.name for a in accumulators(unit.reduce)), COUNT]
     renamed = ", ".join(f"{ident(k)} AS {ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
 
     def sliced(rows: str, sign: str) -> str:
-        outs = ", ".join([*(f"r.{ident(k)}" for k in keys), *(f"{sign}r.{ident(s)} AS {ident(s)}" for s in sums)])
+        outs = ", ".join([*(f"r.{ident(k)}" for k in keys), *(f"{sign}r.{ident(s)} AS {ident(s)}" for s in names)])
         return (
             f"SELECT {outs} FROM ({rows}) AS r LEFT SEMI JOIN (SELECT * FROM (SELECT {renamed} FROM ({rows})) "
             f"WHERE {where}) AS w ON {on}"
@@ -180,23 +184,19 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
 
     on = " AND ".join(f"r.{ident(k)} <=> w.{ident(str(o))}" for k, o in zip(keys, unit.key_outputs(), strict=True) if o)
     fresh = accumulate(unit, core_sql(unit.core, as_read(context, manifest, state)), weighted=False)
-    both = f"{sliced(fresh, '')} UNION ALL {sliced(accumulated(unit, ident(name)), '-')}"
+    both = f"{sliced(fresh, '')} UNION ALL {sliced(sums(context, unit, state), '-')}"
     added = ", ".join(
         [
             *(ident(k) for k in keys),
             *(f"CAST(SUM({ident(c.name)}) AS {c.type}) AS {ident(c.name)}" for c in columns if c.name not in keys),
         ]
     )
-    having = " OR ".join(f"SUM({ident(s)}) <> 0" for s in sums)
-    batch = native.plain(
-        context.spark().sql(f"SELECT {added} FROM ({both}) GROUP BY {columns_sql(keys)} HAVING {having}").toArrow()
-    )
+    having = " OR ".join(f"SUM({ident(s)}) <> 0" for s in names)
+    batch = results.rows(f"SELECT {added} FROM ({both}) GROUP BY {columns_sql(keys)} HAVING {having}", columns)
     schema = native.arrow_schema(native.table(path).schema().to_json())
     append_batch(
         path,
-        batch.cast(pa.schema([schema.field(c.name) for c in columns])),
-        epoch,
+        _stored(batch, pa.schema([schema.field(c.name) for c in columns])),
+        results.epoch,
         context.app(unit.name, f"accumulators/{state.generation}"),
     )
-    context.spark().catalog.dropTempView(name)
-    scratch.drop()

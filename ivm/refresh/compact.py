@@ -18,11 +18,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from ivm.engine.rows import stage
 from ivm.lake import native
+from ivm.lake.files import put_files
 from ivm.lake.log import tagged
 from ivm.lake.types import beyond_arrow
-from ivm.names import native_ident
-from ivm.plan.nodes import COUNT, EPOCH, Unit
+from ivm.names import ident, native_ident, table_ref
+from ivm.plan.nodes import COUNT, EPOCH, Column, Unit
+from ivm.refresh.archive import archive_results
 from ivm.refresh.arrangements import Arranged, Followed, arrangements, compacted, drop_damaged, followed
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import CONFIGURATION
@@ -32,7 +35,6 @@ from ivm.refresh.records import Failure, Manifest, Ranges, UnitState, to_json, w
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
 from ivm.session import error_text
-from ivm.storage.location import Location
 
 #: Nobody but a running refresh reads a trace, and compaction runs when none does.
 TRACE_RETENTION_HOURS = 0
@@ -124,7 +126,8 @@ def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
         native.append(layout.archived_checks, rows, context.app("checks", "archive"), max(texts), CONFIGURATION)
     for file in old:
         file.drop()
-    for path in (layout.archive, layout.archived_checks):
+    archive_results(context, first, needed)
+    for path in (layout.archive, layout.archived_checks, layout.check_results, layout.facts):
         if native.exists(path):
             _files(path, owner, 0)
 
@@ -167,8 +170,8 @@ def _can_be_read(context: Context, unit: str, state: UnitState) -> bool:
     """Whether every file of a unit's tables is there and can be read through."""
     try:
         for path in paths(context, unit, state).values():
-            files = native.table(path).file_uris() if native.exists(path) else []
-            for _ in native.parquet(*map(Location.of, files)).to_batches() if files else ():
+            files = native.data_files(path, native.table(path)) if native.exists(path) else []
+            for _ in native.parquet(*files).to_batches() if files else ():
                 pass
     except Exception:  # noqa: BLE001 - whatever keeps it from being read
         return False
@@ -248,31 +251,42 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
     Groups that vanished go, and so do batches of failed attempts.
     """
     assert unit.reduce is not None
-    path = context.layout.accumulator_trace(unit.name, state.generation)
+    path, owner = context.layout.accumulator_trace(unit.name, state.generation), context.log.identity
     delta = native.table(path)
     before = _shape(delta)
     if before[1] > 1 or len(state.batches) > 1:
-        keys = [k.name for k in unit.reduce.keys]
-        names = [*(a.name for a in accumulators(unit.reduce)), COUNT]
-        epoch = native_ident(EPOCH)
-        listed = ", ".join(native_ident(k) for k in keys)
-        sums = ", ".join(f"sum({native_ident(n)}) AS {native_ident(n)}" for n in names)
-        grouped = f" GROUP BY {listed} HAVING sum({native_ident(COUNT)}) <> 0" if keys else ""
-        counted = (
-            f"SELECT {listed + ', ' if keys else ''}{sums}, max({epoch}) AS {epoch} FROM t "
-            f"WHERE {within(state.batches, epoch)}{grouped}"
-        )
-        columns = ", ".join(native_ident(c) for c in [*keys, *names, EPOCH])
-        waiting = f"SELECT {columns} FROM t WHERE {_among(held, epoch)}"
-        rows = native.query(
-            f"SELECT {columns} FROM ({counted}) AS c WHERE {epoch} IS NOT NULL UNION ALL {waiting}", {"t": delta}
-        )
+        columns = [*accumulator_columns(unit.reduce), Column(EPOCH, "bigint")]
         schema = native.arrow_schema(delta.schema().to_json())
-        assert [c.name for c in accumulator_columns(unit.reduce)] + [EPOCH] == schema.names
-        owner = context.log.identity
-        write_deltalake(path, rows.cast(schema), mode="overwrite", commit_properties=tagged(owner))
+        assert [c.name for c in columns] == schema.names
+        if before[0] > context.limits.result_rows:
+            folder = context.layout.scratch(context.log.next_epoch(), "compact") / unit.name
+            folder.drop()
+            sql = _one_batch(unit, state, held, table_ref(path), ident)
+            put_files(path, stage(context.spark(), sql, folder, columns).location, "overwrite", tagged(owner))
+            folder.drop()
+        else:
+            rows = native.query(_one_batch(unit, state, held, "t", native_ident), {"t": delta})
+            write_deltalake(path, rows.cast(schema), mode="overwrite", commit_properties=tagged(owner))
         _vacuum(path, owner, TRACE_RETENTION_HOURS)
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
+
+
+def _one_batch(unit: Unit, state: UnitState, held: Sequence[int], trace: str, quoted: Callable[[str], str]) -> str:
+    """All batches of accumulators that count as one, at the last epoch; those that are held stay as they are."""
+    assert unit.reduce is not None
+    keys = [k.name for k in unit.reduce.keys]
+    names = [*(a.name for a in accumulators(unit.reduce)), COUNT]
+    epoch = quoted(EPOCH)
+    listed = ", ".join(quoted(k) for k in keys)
+    sums = ", ".join(f"sum({quoted(n)}) AS {quoted(n)}" for n in names)
+    grouped = f" GROUP BY {listed} HAVING sum({quoted(COUNT)}) <> 0" if keys else ""
+    counted = (
+        f"SELECT {listed + ', ' if keys else ''}{sums}, max({epoch}) AS {epoch} FROM {trace} "
+        f"WHERE {within(state.batches, epoch)}{grouped}"
+    )
+    columns = ", ".join(quoted(c) for c in [*keys, *names, EPOCH])
+    waiting = f"SELECT {columns} FROM {trace} WHERE {_among(held, epoch)}"
+    return f"SELECT {columns} FROM ({counted}) AS c WHERE {epoch} IS NOT NULL UNION ALL {waiting}"
 
 
 def _arrangement(context: Context, asked: Arranged, follow: Callable[[str], Followed]) -> list[Compaction]:

@@ -1,6 +1,7 @@
 """The epoch log: an append-only Delta table of what each epoch went through.
 
-    (epoch, status, unit, at, detail)    status: planned, applied, checked, committed, abandoned
+    (epoch, status, unit, at, detail)    status: planned, applied, checked, committed,
+                                         abandoning, abandoned
 
 Invariant: an epoch number is used once; `planned` is committed under an application transaction of that number, so
 of two refreshes that plan at the same moment one fails. The last `committed` row is the truth about all state.
@@ -14,9 +15,9 @@ import functools
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from ivm.storage.lock import Fence
 _log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 
-STATUSES = ("planned", "applied", "checked", "committed", "abandoned")
+STATUSES = ("planned", "applied", "checked", "committed", "abandoning", "abandoned")
 _CLOSED = ("committed", "abandoned")
 _SCHEMA = pa.schema(
     [
@@ -54,6 +55,17 @@ class Event:
     unit: str
     at: datetime
     detail: str
+
+
+def _events(rows: pa.Table) -> Iterator[Event]:
+    """The log's rows; their times are made here, since Arrow would import pandas for them."""
+    at = rows.schema.get_field_index("at")
+    plain = rows.set_column(at, "at", rows["at"].cast(pa.timestamp("us")).cast(pa.int64()))
+    for row in plain.to_pylist():
+        yield Event(**row | {"at": _START + timedelta(microseconds=row["at"])})
+
+
+_START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _readable(function: F) -> F:
@@ -100,7 +112,7 @@ class EpochLog:
         #: The fingerprint of the newest commit that was read.
         self._seen = ""
         self._lock = threading.RLock()
-        self._files: frozenset[str] = frozenset()
+        self._files: frozenset[Location] = frozenset()
         self._events: list[Event] = []
         self._manifests: dict[str, Manifest] = {}
         #: Asked before each write: raises where the lock of the root was lost. None where none is held.
@@ -161,16 +173,14 @@ class EpochLog:
             self.forget_all()  # somebody removed it, or `ivm repair` began it anew
         self._delta = self._newest()
         self._seen = fingerprint(self.path, self._delta.version())
-        files = frozenset(self._delta.file_uris())
+        files = frozenset(native.data_files(self.path, self._delta))
         if files != self._files:
-            grown = self._files < files
+            grown = bool(self._files) and self._files < files
             rows = (
-                native.parquet(*map(Location.of, sorted(files - self._files))).to_table()
-                if grown
-                else native.read(self._delta)
+                native.parquet(*sorted(files - self._files, key=str)).to_table() if grown else native.read(self._delta)
             )
             known = self._events if grown else []
-            self._events = sorted([*known, *(Event(**row) for row in rows.to_pylist())], key=lambda e: (e.epoch, e.at))
+            self._events = sorted([*known, *_events(rows)], key=lambda e: (e.epoch, e.at))
             self._files = files
         return self._events
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ivm.errors import StateError
+from ivm.engine.rows import stage, write_counted
 from ivm.execute.fixpoint import compute
 from ivm.lake import native
+from ivm.lake.files import commit_files
 from ivm.lake.types import stored_schema
-from ivm.names import ident, parquet_ref, spark_path
+from ivm.names import parquet_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.planner.choose import wide_products
 from ivm.planner.strategy import Full
@@ -36,9 +36,6 @@ from ivm.sql.render import core_sql, unit_sql
 from ivm.sql.text import splice
 from ivm.storage.location import Location
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _log = logging.getLogger(__name__)
 
@@ -148,42 +145,25 @@ class FullBuild:
         return self.inputs.new(leaf.relation)
 
     def _rows_in(self, cursors: dict[str, Cursor]) -> int:
-        total = 0
-        for relation in cursors:
-            if relation in self.snapshots:
-                snapshot = self.snapshots[relation]
-                total += 0 if snapshot.native else native.rows(native.table(snapshot.path))
-            else:
-                outcome = self.outcomes.get(relation)
-                total += (outcome.state if outcome and outcome.state else self.manifest.units[relation]).rows
-        return total
+        return sum(self.inputs.rows_now(relation) or 0 for relation in cursors)
 
     # -- results ----------------------------------------------------------------------------------
 
     def _build_accumulators(self, unit: Unit, generation: str) -> str:
         """Write the accumulators' first batch as a new generation; returns how to read it."""
-        spark, epoch = self.context.spark(), self.plan.epoch
-        staging = self._staging(f"{unit.name}__accumulators")
-        staged = write_counted(spark.sql(accumulate(unit, core_sql(unit.core, self._leaf), weighted=False)), staging)
+        assert unit.reduce is not None
+        epoch, columns = self.plan.epoch, accumulator_columns(unit.reduce)
+        sql = accumulate(unit, core_sql(unit.core, self._leaf), weighted=False)
+        place = self._staging(f"{unit.name}__accumulators")
+        staged = stage(self.context.spark(), sql, place, columns, {EPOCH: epoch})
         path = self.context.layout.accumulator_trace(unit.name, generation)
         app = self.context.app(unit.name, f"accumulators/{generation}")
-        if staged <= self.context.limits.compare_rows:
-            batch = native.plain(native.parquet(staging).to_table())
-            if not append_batch(path, batch, epoch, app) and not native.exists(path):
-                # A trace without batches is a table all the same.
-                native.append(
-                    path, batch.append_column(EPOCH, pa.array([], pa.int64())), app, epoch, TRACE_CONFIGURATION
-                )
-        elif not self.context.layout.base.local:  # as in publishing: on an object store delta-rs alone commits
-            native.append(path, native.stream(staging, **{EPOCH: epoch}), app, epoch, TRACE_CONFIGURATION)
-        elif (native.last_txn(path, app) or 0) < epoch:
-            rows = spark.sql(f"SELECT *, CAST({epoch} AS bigint) AS {ident(EPOCH)} FROM {parquet_ref(staging.url)}")
-            assert unit.reduce is not None
-            with stored_as_read(spark, accumulator_columns(unit.reduce)):
-                rows.write.format("delta").mode("append").option("txnAppId", app).option("txnVersion", epoch).save(
-                    spark_path(path)
-                )
-        return parquet_ref(staging.url)
+        if staged.num_rows <= self.context.limits.compare_rows:
+            # A trace without batches is a table all the same.
+            native.append(path, staged.collect(staged.num_rows), app, epoch, TRACE_CONFIGURATION)
+        else:
+            commit_files(path, staged.location, app, epoch, "append", configuration=TRACE_CONFIGURATION)
+        return staged.ref
 
     def _stage(self, sql: str, columns: tuple[Column, ...], staging: Location, keep_padding: bool) -> tuple[str, int]:
         """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
@@ -215,24 +195,3 @@ class FullBuild:
         new, old = signed(parquet_ref(staging.url), names, 1), signed(unit_table(self.context, unit, before), names, -1)
         result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
         return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
-
-
-def write_counted(frame: DataFrame, folder: Location) -> int:
-    """Write rows as Parquet to a folder that isn't there yet; returns how many.
-
-    Raises StateError where not as many rows lie there as were written: executors that have another disk, or somebody
-    else's job.
-    """
-    from pyspark.sql import Observation
-    from pyspark.sql.functions import count, lit
-
-    written = Observation()
-    frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder.spark)
-    found = int(native.parquet(folder).count_rows()) if folder.exists() else 0
-    if found != written.get["rows"]:
-        raise StateError(
-            f"Spark wrote {written.get['rows']:,} rows to {folder}, and {found:,} are there.",
-            "Spark's executors and this process must see one root, to which nobody else writes (docs/clusters.md); "
-            "run the refresh again.",
-        )
-    return found

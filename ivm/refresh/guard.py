@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from ivm.errors import IvmError, StateError
+from ivm.errors import IvmError, StoppedError
 from ivm.session import error_text
 
 #: What only a mistake of ours raises: it passes as it is, and the command says that it is a defect.
@@ -32,7 +32,7 @@ def step(function: Callable[P, R]) -> Callable[P, R]:
         except Exception as error:
             name = function.__name__.removeprefix("step_")
             text = error_text(error) or type(error).__name__
-            raise StateError(
+            raise StoppedError(
                 f"The step {name!r} stopped: {text}.", "Nothing is lost; run it again when the cause is mended."
             ) from error
 

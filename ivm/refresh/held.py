@@ -24,12 +24,18 @@ from ivm.refresh.run import Report, drop_batches, view_reports
 def release(context: Context, view: str) -> Report:
     """Publish what is held back of a view, and of the views that wait for it only, as an epoch of its own.
 
-    Raises StateError where nothing is held back of it, where it waits for another view, and while an epoch is open.
+    Raises StateError where nothing is held back of it, where it waits for another view, where what failed may not be
+    overruled, and while an epoch is open.
     """
     manifest, held = _held_or_raise(context, view)
     if held.because in manifest.held:
         raise StateError(
             f"{view!r} waits for {held.because!r}, which is held back.", f"Release that one: it takes {view!r} along."
+        )
+    if held.final:
+        raise StateError(
+            f"{view!r} can't be released: an expectation that failed has the severity `gate` ({held.reason}).",
+            "Correct the data or the check, then run a refresh, which plans the view anew; `ivm discard` drops it.",
         )
     then, all_held = context.log.manifest(held.epoch), context.log.outcomes(held.epoch).values()
     lacking = _unpublished(all_held, {view}, then, manifest)

@@ -6,20 +6,26 @@ gain first, then the output delta.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from ivm.engine.results import Results
+from ivm.engine.rows import Rows, StagedRows
 from ivm.execute.changes import Changes
 from ivm.execute.handlers import execute
-from ivm.feed.datasets import Datasets, Input
-from ivm.feed.deltas import TooLargeError
+from ivm.feed.arrow_datasets import ArrowDatasets
+from ivm.feed.datasets import Datasets
+from ivm.feed.input import Input
+from ivm.feed.staged_datasets import StagedDatasets
 from ivm.lake import native
 from ivm.plan.nodes import WEIGHT
-from ivm.planner.strategy import Incremental
+from ivm.planner.lanes import stays_with_spark
+from ivm.planner.strategy import Fixpoint, Incremental
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.planning import INCREMENTAL
 from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
@@ -27,6 +33,8 @@ from ivm.rewrite.slices import Requests
 from ivm.session import statements
 from ivm.storage.location import Location
 from ivm.trace.store import append_batch
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,14 +75,22 @@ def run_together(
             if relation not in read:
                 read[relation] = inputs.input(relation, job.state)
     context, limits = inputs.context, inputs.context.limits
-    datasets = Datasets(context.spark, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read, limits)
-    datasets.load(requests)
+    datasets = _loaded(inputs, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read, requests)
 
     def run(job: Job) -> None:
+        name = job.strategy.unit.name
+        results = Results(
+            context.spark,
+            scratch / f"{tag}_{name}",
+            inputs.plan.epoch,
+            limits.result_rows,
+            # A recursion's iterations are few rows, or it is built anew.
+            isinstance(datasets, StagedDatasets) and not isinstance(job.strategy, Fixpoint),
+        )
         try:
-            ended[job.strategy.unit.name] = _run(inputs, job, datasets)
+            ended[name] = _run(inputs, job, datasets, results)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-            ended[job.strategy.unit.name] = error
+            ended[name] = error
 
     sizes = {job.strategy.unit.name: datasets.rows(job.strategy.unit.reads) for job in jobs}
     small = {name for name, rows in sizes.items() if rows is not None and rows <= limits.small_statement_rows}
@@ -84,11 +100,27 @@ def run_together(
     datasets.close()
 
 
-def _run(inputs: Inputs, job: Job, datasets: Datasets) -> Outcome:
+def _loaded(inputs: Inputs, scratch: Location, tag: str, read: Mapping[str, Input], requests: Requests) -> Datasets:
+    """The datasets of what is read: in this process, or with Spark where that is too much."""
+    spark, limits = inputs.context.spark, inputs.context.limits
+    if not stays_with_spark([i.delta.num_rows for i in read.values() if i.delta is not None], limits):
+        small = ArrowDatasets(spark, scratch, tag, read, limits)
+        try:
+            small.load(requests)
+            return small
+        except native.LargeReadError as error:
+            _log.info("%s: Spark keeps the slices, a slice has %s", tag, error)
+            small.close()
+    large = StagedDatasets(spark, scratch, f"{tag}_staged", read, limits)
+    large.load(requests)
+    return large
+
+
+def _run(inputs: Inputs, job: Job, datasets: Datasets, results: Results) -> Outcome:
     """The unit's outcome, its batches appended."""
     started = time.perf_counter()
     unit, state, choice, plan = job.strategy.unit, job.state, job.strategy.choice, inputs.plan
-    batch = _store(inputs, job, execute(job.strategy, datasets, lambda sql: collected(inputs, sql)))
+    batch = _store(inputs, job, execute(job.strategy, datasets, results))
     cursors = {r: inputs.cursor(r) for r in unit.reads}
     batches = with_epoch(state.batches, plan.epoch, inputs.manifest.epoch)
     after = replace(state, cursors=cursors, epoch=plan.epoch if batch.num_rows else state.epoch, batches=batches)
@@ -102,25 +134,16 @@ def _run(inputs: Inputs, job: Job, datasets: Datasets) -> Outcome:
     )  # fmt: skip
 
 
-def _store(inputs: Inputs, job: Job, changes: Changes) -> pa.Table:
+def _store(inputs: Inputs, job: Job, changes: Changes) -> Rows:
     """Append what was made to the unit's traces; returns the output batch as it is stored."""
     unit, state, context, epoch = job.strategy.unit, job.state, inputs.context, inputs.plan.epoch
-    schema = native.arrow_schema(state.schema)
-    batch = changes.rows.rename_columns([*schema.names, WEIGHT]).cast(
-        pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
-    )
+    schema, batch = native.arrow_schema(state.schema), changes.rows
+    if not isinstance(batch, StagedRows):
+        stored = pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
+        batch = batch.rename_columns(stored.names).cast(stored)
     if changes.accumulators is not None:
         sums = context.layout.accumulator_trace(unit.name, state.generation)
         append_batch(sums, changes.accumulators, epoch, context.app(unit.name, f"accumulators/{state.generation}"))
     output = context.layout.output_trace(unit.name, state.output_generation)
     append_batch(output, batch, epoch, context.app(unit.name, f"output/{state.output_generation}"))
     return batch
-
-
-def collected(inputs: Inputs, sql: str) -> pa.Table:
-    """A statement's rows. Raises TooLargeError for more than the profile's `result_rows`."""
-    most = inputs.context.limits.result_rows
-    result = inputs.context.spark().sql(sql).limit(most + 1).toArrow()
-    if result.num_rows > most:
-        raise TooLargeError(f"the delta of the result has more than {most:,} rows")
-    return native.plain(result)

@@ -6,15 +6,18 @@ Each delta is read once for all units that stand equally far, and so is the reas
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from ivm.feed.datasets import Accumulators, Input
+from ivm.engine.rows import Rows, few, stage
 from ivm.feed.deltas import GapError, source_delta
-from ivm.feed.source import Snapshot
+from ivm.feed.input import Accumulators, Input
+from ivm.feed.source import Snapshot, count_rows
+from ivm.feed.states import ones
 from ivm.lake import native
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Relation, Unit
@@ -22,11 +25,12 @@ from ivm.refresh.arrangements import Arrangements, followed
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import base
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, within
-from ivm.refresh.relations import after_epoch, frozen_table
+from ivm.refresh.relations import after_epoch, batches, frozen_table
 from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import Facts
 from ivm.sql.render import columns_sql
+from ivm.storage.location import Location
 from ivm.trace.store import read_batches
 
 
@@ -36,15 +40,17 @@ class Inputs:
     Once units ran (`outcomes`), they are as this epoch makes them.
     """
 
-    def __init__(self, context: Context, plan: EpochPlan, outcomes: Mapping[str, Outcome]) -> None:
+    def __init__(self, context: Context, plan: EpochPlan, outcomes: Mapping[str, Outcome], scratch: Location) -> None:
         self.context = context
         self.plan = plan
         self.outcomes = outcomes
+        self.scratch = scratch
         self.manifest: Manifest = base(context, plan)
         #: The sources as they are now, and those that can't be looked at, with the reason.
         self.snapshots, self.missing = context.survey()
         self.units: dict[str, Unit] = {u.name: u for c in context.compiled.values() for u in c.program.units}
-        self._deltas: dict[str, pa.Table | None] = {}
+        self._deltas: dict[str, Rows | None] = {}
+        self._staged = itertools.count()
         self._gaps: dict[str, GapError] = {}
         self._source_rows: dict[str, int | None] = {}
         self._needed = _needed_columns(self.units.values())
@@ -77,12 +83,11 @@ class Inputs:
         return Cursor(None, epoch=self.state(relation).epoch)
 
     def rows(self, relation: str) -> int | None:
-        """The rows of a source now, or of a unit at the last epoch; None where nobody counts them."""
+        """The rows of a source now, or of a unit at the last epoch; None for a unit whose rows are not kept."""
         if relation not in self.snapshots:
             return self.manifest.units[relation].rows
         if relation not in self._source_rows:
-            snapshot = self.snapshots[relation]
-            self._source_rows[relation] = None if snapshot.native else native.rows(native.table(snapshot.path))
+            self._source_rows[relation] = count_rows(self.snapshots[relation], self.context.spark)
         return self._source_rows[relation]
 
     def rows_now(self, relation: str) -> int | None:
@@ -99,8 +104,8 @@ class Inputs:
         its_columns = unit_columns(self.context, relation)
         return f"({after_epoch(self.context, outcome, relation, before, its_columns, self.plan.epoch)})"
 
-    def delta(self, relation: str, cursor: Cursor) -> pa.Table | None:
-        """The consolidated delta since the cursor up to this epoch; None where it is empty.
+    def delta(self, relation: str, cursor: Cursor) -> Rows | None:
+        """The consolidated delta since the cursor up to this epoch, staged if it is large; None where it is empty.
 
         Raises GapError where it can't be told.
         """
@@ -120,11 +125,11 @@ class Inputs:
             self._deltas[key] = delta if delta.num_rows else None
         return self._deltas[key]
 
-    def deltas(self, unit: Unit, state: UnitState) -> dict[str, pa.Table]:
+    def deltas(self, unit: Unit, state: UnitState) -> dict[str, Rows]:
         """The deltas of what a unit reads, of those relations that changed."""
         return {r: d for r in unit.reads if (d := self.delta(r, state.cursors[r])) is not None}
 
-    def facts(self, relation: str, delta: pa.Table | None = None) -> Facts:
+    def facts(self, relation: str, delta: Rows | None = None) -> Facts:
         """What a walk may know of a relation with this delta."""
         rows = self.rows(relation)
         small = rows is not None and rows <= self.context.limits.whole_rows
@@ -175,7 +180,7 @@ class Inputs:
             accumulators=kept,
         )
 
-    def _source_delta(self, relation: str, cursor: Cursor) -> pa.Table:
+    def _source_delta(self, relation: str, cursor: Cursor) -> Rows:
         upto = self.plan.sources[relation].version
         if upto == cursor.version:
             return pa.table({})
@@ -187,15 +192,27 @@ class Inputs:
             columns,
             self.context.spark,
             self.context.limits.delta_rows,
+            self._place(relation),
         )
 
-    def _unit_delta(self, relation: str, cursor: Cursor) -> pa.Table:
+    def _place(self, relation: str) -> Location:
+        """Where a large delta goes."""
+        return self.scratch / f"delta_{self.plan.epoch}_{relation}_{next(self._staged)}"
+
+    def _unit_delta(self, relation: str, cursor: Cursor) -> Rows:
         state, columns = self.state(relation), [c.name for c in self.columns(relation)]
         schema = native.arrow_schema(state.schema)
         if state.epoch <= cursor.epoch:  # nothing was written since
             return pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())]).empty_table()
         path = self.context.layout.output_trace(relation, state.output_generation)
-        return read_batches(path, columns, cursor.epoch, self.plan.epoch, schema, within(state.batches, EPOCH))
+        counted, most = within(state.batches, EPOCH), self.context.limits.delta_rows
+        found = read_batches(path, columns, cursor.epoch, self.plan.epoch, schema, counted, most)
+        if found is not None:
+            return found
+        where = f"{EPOCH} > {cursor.epoch} AND {EPOCH} <= {self.plan.epoch} AND {counted}"
+        rows = ones(batches(self.context, relation, state, columns, where), self.columns(relation))
+        stored = (*self.columns(relation), Column(WEIGHT, "int"))
+        return few(stage(self.context.spark(), rows, self._place(relation), stored), most)
 
     def _accumulators(self, unit: str, state: UnitState) -> Accumulators | None:
         """The trace of a unit's accumulators before this epoch."""
@@ -242,9 +259,9 @@ def _only(schema: str, columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([stored.field(c.name) for c in columns])
 
 
-def _moved(delta: pa.Table | None) -> bool:
+def _moved(delta: Rows | None) -> bool:
     """Whether a delta replaces one row by another, without NULLs: only then are its values the ends of a range."""
-    if delta is None or delta.num_rows != 2 or sorted(delta[WEIGHT].to_pylist()) != [-1, 1]:
+    if not isinstance(delta, pa.Table) or delta.num_rows != 2 or sorted(delta[WEIGHT].to_pylist()) != [-1, 1]:
         return False
     return not any(
         v is None or (isinstance(v, float) and not math.isfinite(v)) for c in delta.columns for v in c.to_pylist()

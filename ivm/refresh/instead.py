@@ -5,8 +5,9 @@ A full one, unless that is known to fail for the same reason.
 
 from __future__ import annotations
 
-from ivm.feed.deltas import GapError, TooLargeError
-from ivm.planner.strategy import Full
+from ivm.execute.changes import LargeRecursionError
+from ivm.feed.deltas import GapError
+from ivm.planner.strategy import LARGE_RECURSION, Full
 from ivm.refresh.records import Failure
 from ivm.session import error_text, own_condition
 
@@ -21,8 +22,8 @@ def instead(error: Exception, known: Failure | None) -> Full | None:
 
     None where the view's own SQL failed in full for this reason before (`known`).
     """
-    if isinstance(error, TooLargeError):
-        return Full("large_delta", str(error))
+    if isinstance(error, LargeRecursionError):
+        return Full(LARGE_RECURSION, str(error))
     if isinstance(error, GapError):
         return Full("feed_gap", error.message)
     text = told(error)

@@ -30,12 +30,15 @@ def source_warnings(context: Context, manifest: Manifest) -> list[str]:
 
     An unreadable one is a warning itself.
     """
+    sources = [s for s in context.sources.values() if is_path(s.location) and served(s.location) is not None]
     found = []
-    for name, source in context.sources.items():
-        if not is_path(source.location) or served(source.location) is None:
-            continue
+    for source, looked in zip(sources, context.look_without_spark(sources), strict=True):
         try:
-            found += lag_warnings({name: inspect(source, None, context.lane)}, manifest)
+            snapshot = looked or inspect(source, None, context.lane)
         except IvmError as error:
-            found.append(str(error))
+            snapshot = error
+        if isinstance(snapshot, IvmError):
+            found.append(str(snapshot))
+        else:
+            found += lag_warnings({source.name.lower(): snapshot}, manifest)
     return found

@@ -7,30 +7,39 @@ What can't be relied on any more (a source's history, a table of ours) is found 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ivm.feed.source import Snapshot, gap
+from ivm.planner.strategy import Full
 from ivm.refresh import definitions
 from ivm.refresh.context import Context
+from ivm.refresh.forecast import forecast
 from ivm.refresh.integrity import Integrity, adopt, inspect_tables
 from ivm.refresh.lag import lag_warnings
+from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
 from ivm.refresh.settings import changed, settings
 from ivm.refresh.views import Compiled
 from ivm.session import own_condition
 
-#: Strategies a task can have. A FAILED task is not run: what it reads isn't there, or it can't be compiled.
+#: Strategies a task can have. A FAILED task is not run: its view's mode forbids what would have to be done.
 INCREMENTAL, FULL, UNCHANGED, FAILED = "incremental", "full", "unchanged", "failed"
 #: Full refreshes after which nothing of the earlier generation is relied on: tables are replaced as wholes.
 ANEW = ("recovered", "damaged")
 
 
 def plan_epoch(
-    context: Context, views: Iterable[str] | None, rebuild: frozenset[str] = frozenset(), note: str = ""
+    context: Context,
+    views: Iterable[str] | None,
+    rebuild: frozenset[str] = frozenset(),
+    note: str = "",
+    may_start: bool = True,
 ) -> EpochPlan | None:
     """The plan of the next epoch, or None where nothing changed.
 
     Not written yet; `context.broken` names the views that can't be planned.
-    Views that are named are planned together with the views they read, so that all see one snapshot.
+    Views that are named are planned together with the views they read, so that all see one snapshot. Without
+    `may_start` no Spark session is started to compare its settings with those of the views' state.
     """
     snapshots, missing = context.survey()
     compiled = context.compile(snapshots, missing)
@@ -41,7 +50,8 @@ def plan_epoch(
     wanted = _with_upstream(compiled, views, context.broken)
     tasks: dict[str, ViewTask] = {}
     for name in (n for n in compiled if n in wanted):
-        tasks[name] = _task(context, compiled[name], snapshots, manifest, integrity, tasks, name in rebuild)
+        task = _task(context, compiled[name], snapshots, manifest, integrity, tasks, name in rebuild, may_start)
+        tasks[name] = task if name in rebuild else _permitted(context, name, task)
     if all(t.strategy == UNCHANGED for t in tasks.values()) and not integrity.adopted:
         return None
     sources = {n: Cursor(s.version, s.table_id, fingerprint=s.fingerprint) for n, s in snapshots.items()}
@@ -51,8 +61,10 @@ def plan_epoch(
         if v in tasks and not h.because
     ]
     notes = "; ".join([*([note] if note else []), *again])
-    warnings = tuple(lag_warnings(snapshots, manifest))
+    warnings = (*lag_warnings(snapshots, manifest), *_surprises(context, tasks))
     broken = dict(context.broken)
+    estimates = forecast(context, tasks, snapshots, manifest)
+    tasks = {n: replace(t, estimate=estimates.get(n)) for n, t in tasks.items()}
     return EpochPlan(context.log.next_epoch(), sources, tasks, notes, integrity.adopted, broken, warnings, accepted)
 
 
@@ -74,6 +86,19 @@ def _with_upstream(compiled: dict[str, Compiled], views: Iterable[str] | None, b
     return wanted
 
 
+def _permitted(context: Context, view: str, task: ViewTask) -> ViewTask:
+    """The task, or its failure where the view's mode forbids it."""
+    mode, name = context.views[view].mode, context.views[view].name
+    why = forbidden(mode, name, Full(task.code, task.reason)) if task.strategy == FULL else ""
+    return replace(task, strategy=FAILED, reason=why) if why else task
+
+
+def _surprises(context: Context, tasks: dict[str, ViewTask]) -> list[str]:
+    """What mode warn says of the tasks."""
+    full = {n: Full(t.code, t.reason) for n, t in tasks.items() if t.strategy == FULL}
+    return [f"view {context.views[n].name}: {w}" for n, f in full.items() if (w := warning(context.views[n].mode, f))]
+
+
 def _task(
     context: Context,
     compiled: Compiled,
@@ -82,6 +107,7 @@ def _task(
     integrity: Integrity,
     tasks: dict[str, ViewTask],
     rebuild: bool,
+    may_start: bool,
 ) -> ViewTask:
     program, definition = compiled.program, compiled.definition
 
@@ -102,6 +128,9 @@ def _task(
     failure = manifest.failing.get(program.view)
     if failure is not None and failure.incremental and not of_its_own(failure):
         return task(FULL, "recovered", f"it failed in epoch {failure.epoch}: {failure.incremental}")
+    held = manifest.held.get(program.view)
+    if held is not None and held.impossible:
+        return task(FULL, "recovered", f"its batch of epoch {held.epoch} was wrong: {held.reason}")
     if not program.deterministic:
         return task(FULL, program.refusals[0].code, program.refusals[0].reason)
     moved = False
@@ -122,7 +151,8 @@ def _task(
                 if upstream is not None and upstream.since > cursor.epoch:
                     return task(FULL, "upstream_replaced", f"{relation!r} was replaced as a whole")
     # A refresh that finds nothing to do starts no Spark to ask.
-    other = changed(state.settings, settings(context.spark())) if moved or context.has_session() else ""
+    asked = (moved and may_start) or context.has_session()
+    other = changed(state.settings, settings(context.spark())) if asked else ""
     if other:
         return task(FULL, "settings_changed", f"the session's settings changed: {other}")
     if not moved:

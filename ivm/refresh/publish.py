@@ -17,16 +17,20 @@ import pyarrow.compute as pc
 
 from ivm.errors import StateError
 from ivm.lake import native
+from ivm.lake.files import commit_files, takes_files
 from ivm.lake.log import since
-from ivm.lake.types import beyond_arrow, columns_of
+from ivm.lake.types import beyond_arrow, columns_of, padded_columns
 from ivm.names import parquet_ref, spark_path
 from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.planner.lanes import Publishing, publishing
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
+from ivm.refresh.large import Target, merge, write_anew
 from ivm.refresh.planning import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
 from ivm.session import error_text, stored_as_read
 from ivm.storage.location import Location
+from ivm.trace.store import gained
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +68,12 @@ def held_back(context: Context, epoch: int) -> dict[str, Held]:
     return {view: Held(**held) for view, held in found.items()}
 
 
+def warned(context: Context, epoch: int) -> dict[str, str]:
+    """By view, the failed expectations of an epoch's check for which nothing is held back, in words."""
+    detail = context.log.detail(epoch, "checked")
+    return {str(v): str(text) for v, text in (json.loads(detail).get("warned") or {}).items()} if detail else {}
+
+
 def _publish_units(
     context: Context, epoch: int, good: list[Outcome], before: Manifest
 ) -> tuple[dict[str, UnitState], dict[str, str]]:
@@ -78,12 +88,22 @@ def _publish_units(
                     f"{behind} could not be published, which it reads.", "Both are tried again by the next refresh."
                 )
             state = _publish_unit(context, epoch, outcome, before.units.get(outcome.unit))
-            units[outcome.unit] = replace(state, heads=heads_of(context, outcome.unit, state))
+            units[outcome.unit] = _as_it_lies(context, outcome.unit, state)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             trouble[outcome.unit] = f"it could not be published: {error_text(error) or type(error).__name__}"
             _log.warning("view %s, epoch %s: %s", outcome.view, epoch, trouble[outcome.unit])
         context.progress("publish", i + 1, len(good))
     return units, trouble
+
+
+def _as_it_lies(context: Context, unit: str, state: UnitState) -> UnitState:
+    """A published unit's state with its tables' heads.
+
+    The version is the head's: where others moved the rows between files since (this epoch may have been planned days
+    ago), the files of the older one may be gone. Raises StateError where they changed rows.
+    """
+    heads = heads_of(context, unit, state)
+    return replace(state, heads=heads, version=heads[TABLE].version if TABLE in heads else state.version)
 
 
 def _held(plan: EpochPlan, before: Manifest, held: dict[str, Held]) -> dict[str, Held]:
@@ -113,12 +133,11 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
     assert state is not None
     path = context.layout.table(outcome.unit, state.public)
     app, stamp = context.app(outcome.unit, "table"), outcome.stamp or epoch
+    trace = context.layout.output_trace(outcome.unit, state.output_generation)
     if not state.arranged:
         if outcome.publish != "merge" or before is None:
             return state
-        trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
-        gained = pc.sum(native.read(trace, [WEIGHT], f"{EPOCH} = {stamp}")[WEIGHT]).as_py() or 0
-        return replace(state, rows=before.rows + gained)
+        return replace(state, rows=before.rows + gained(trace, stamp))
     if outcome.publish == "none":
         return replace(state, version=before.version, rows=before.rows) if before is not None else state
     if outcome.publish == "replace":
@@ -127,11 +146,16 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
     else:
         assert before is not None
         _unchanged_since(context, path, before)
-        trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
-        schema = native.arrow_schema(state.schema)
-        batch = native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {stamp}")
-        native.merge(path, batch, state.key, app, epoch, _note(state))
-        expected = before.rows + (pc.sum(batch[WEIGHT]).as_py() or 0)
+        how = publishing(outcome.rows_out, before.rows, context.layout.base.local, context.limits)
+        if how is Publishing.NATIVE:
+            schema = native.arrow_schema(state.schema)
+            batch = native.read(native.table(trace), [*schema.names, WEIGHT], f"{EPOCH} = {stamp}")
+            native.merge(path, batch, state.key, app, epoch, _note(state))
+            expected = before.rows + (pc.sum(batch[WEIGHT]).as_py() or 0)
+        else:
+            into = Target(path, before, state, app, epoch, _note(state))
+            (merge if how is Publishing.MERGE else write_anew)(context, outcome.unit, into, stamp)
+            expected = before.rows + gained(trace, stamp)
     published = native.table(path)
     rows = native.rows(published)
     if rows != expected:
@@ -154,18 +178,25 @@ def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
 
 
 def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str) -> None:
-    """Overwrite the table with the staged rows; a small result by the native lane, a large one by Spark.
+    """Overwrite the table with the staged rows: a small result row by row, a large one by its files.
 
-    On an object store delta-rs commits the large ones as well: Spark's own commits there are not safe beside those of
-    others.
+    What delta-rs can't hold, and files that it can't take away, are left to Spark.
     """
     state = outcome.state
     assert state is not None
     if native.last_txn(path, app) == epoch:
         return
-    if (state.rows <= context.limits.compare_rows or not context.layout.base.local) and not beyond_arrow(state.schema):
-        rows = native.stream(Location.of(outcome.staging), native.arrow_schema(state.schema))
+    schema, staging = native.arrow_schema(state.schema), Location.of(outcome.staging)
+    alone = beyond_arrow(state.schema)
+    if state.rows <= context.limits.compare_rows and not alone:
+        rows = native.stream(staging, schema)
         native.overwrite(path, rows, app, epoch, context.retention.output(), _note(state))
+        return
+    if not alone and not padded_columns(state.schema) and takes_files(path, schema):
+        commit_files(path, staging, app, epoch, "overwrite", schema, context.retention.output(), _note(state))
+        return
+    if not context.layout.base.local and not alone:
+        native.overwrite(path, native.stream(staging, schema), app, epoch, context.retention.output(), _note(state))
         return
     writer = (
         context.spark()

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ivm.errors import StateError
 from ivm.lake.log import Head
+from ivm.planner.estimate import Estimate
 
 T = TypeVar("T")
 
@@ -71,12 +72,16 @@ class UnitState:
 class Held:
     """A view whose batches of an epoch wait, unpublished.
 
-    `because` is the view upstream that is held, "" for its own failure.
+    `because` is the view upstream that is held, "" for its own failure; `impossible`: whatever the data, its batch is
+    wrong, so that the view is built anew.
     """
 
     epoch: int
     reason: str
     because: str = ""
+    impossible: bool = False
+    #: Whether it can't be released: an expectation of the severity `gate` failed.
+    final: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,13 +113,14 @@ class Manifest:
 class ViewTask:
     """What the plan decided for a view: incremental, full, unchanged, or failed (with the reason).
 
-    Apply may still find an empty delta.
+    Apply may still find an empty delta, or that a full refresh is cheaper; `estimate` says what is to be expected.
     """
 
     strategy: str
     code: str
     reason: str
     definition: str
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True)

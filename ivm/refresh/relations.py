@@ -123,6 +123,8 @@ def as_read(context: Context, manifest: Manifest, reader: UnitState) -> LeafSql:
         upstream = manifest.units[leaf.relation]
         if not upstream.arranged:
             return f"({stream_rows(context, leaf.relation, upstream, manifest.epoch)})"
-        return f"(SELECT {listed} FROM {unit_table(context, leaf.relation, upstream, cursor.version)})"
+        # Of the same epoch it is the newest version, whose files are there whatever others did to the older one's.
+        version = upstream.version if cursor.epoch == upstream.epoch else cursor.version
+        return f"(SELECT {listed} FROM {unit_table(context, leaf.relation, upstream, version)})"
 
     return leaf_sql

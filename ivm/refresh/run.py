@@ -1,6 +1,7 @@
 """What the protocol's steps do, what drops an epoch, and what is reported of one.
 
-The order of the steps stands in `ivm.refresh.protocol`.
+The order of the steps stands in `ivm.refresh.protocol`. What a step does is imported when it runs: most refreshes end
+with the plan, since nothing has changed.
 """
 
 from __future__ import annotations
@@ -13,21 +14,40 @@ from typing import Any
 
 from ivm.errors import StateError
 from ivm.feed.source import other_commit
-from ivm.refresh.apply import Apply
-from ivm.refresh.compact import compact
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
 from ivm.refresh.planning import INCREMENTAL, UNCHANGED, plan_epoch, write_plan
-from ivm.refresh.publish import held_back, publish_epoch
+from ivm.refresh.publish import held_back, publish_epoch, warned
 from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome
 from ivm.session import error_text
 from ivm.trace.store import drop_epoch
 
 _log = logging.getLogger(__name__)
 
+
+class Verdict(list[str]):
+    """The failed expectations of a view for which it is held back, in words.
+
+    `warnings` are failed ones for which it isn't; a `final` verdict can't be overruled by a release. What is
+    `impossible` is wrong whatever the data: nor can that be released, and the next refresh builds the view anew.
+    """
+
+    def __init__(
+        self,
+        failures: Iterable[str] = (),
+        warnings: Iterable[str] = (),
+        final: bool = False,
+        impossible: bool = False,
+    ) -> None:
+        super().__init__(failures)
+        self.warnings = tuple(warnings)
+        self.final = final or impossible
+        self.impossible = impossible
+
+
 #: Judges an epoch's outcomes before publishing; returns the failed expectations in words, by view.
-Gate = Callable[[Context, EpochPlan, dict[str, Outcome]], dict[str, list[str]]]
+Gate = Callable[[Context, EpochPlan, dict[str, Outcome]], Mapping[str, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -65,13 +85,15 @@ def step_plan(
 ) -> EpochPlan | None:
     """Find the open epoch or plan the next; None where nothing changed.
 
-    An epoch that was checked is published as it was. One that was planned for views that have changed since is
-    abandoned: its batches are dropped and its number is not used again. Leftovers of dead attempts are removed.
+    An epoch that was checked is published as it was. One that was planned for views that have changed since, or that
+    doesn't build anew what `rebuild` names, is abandoned: its batches are dropped and its number is not used again.
+    Leftovers of dead attempts are removed.
     """
     open_epoch = context.log.open_epoch()
     if open_epoch is not None:
         plan = context.log.plan(open_epoch)
-        if context.log.has(open_epoch, "checked") or (not rebuild and _still_valid(context, plan)):
+        asked = all(builds(plan, view) for view in rebuild)
+        if context.log.has(open_epoch, "checked") or (asked and _still_valid(context, plan)):
             return plan
         abandon(context, plan)
     context.layout.sweep(set(referenced(context, context.log.manifest())))
@@ -81,7 +103,15 @@ def step_plan(
     return fresh
 
 
+def builds(plan: EpochPlan, view: str) -> bool:
+    """Whether an epoch is a backfill that builds a view anew."""
+    task = plan.tasks.get(view)
+    return task is not None and task.code == "backfill" and task.strategy != INCREMENTAL
+
+
 def _still_valid(context: Context, plan: EpochPlan) -> bool:
+    if context.log.has(plan.epoch, "abandoning"):
+        return False
     snapshots, missing = context.survey()
     compiled = context.compile(snapshots, missing)
     planned = {n: c for n, c in plan.sources.items() if n in snapshots and c.version is not None}
@@ -100,8 +130,13 @@ def in_one_go(plan: EpochPlan) -> bool:
 
 
 def abandon(context: Context, plan: EpochPlan) -> None:
-    """Drop what an epoch wrote. It was not published, so nobody has seen it."""
+    """Drop what an epoch wrote. It was not published, so nobody has seen it.
+
+    That it is being dropped is recorded first: it is never gone on with once a batch may be missing, and a stop in
+    between is followed by the rest.
+    """
     outcomes = context.log.outcomes(plan.epoch)
+    context.log.record(plan.epoch, "abandoning")
     # A batch may have been appended before its outcome was recorded: look into every trace it can be in.
     states = [(u, s) for u, s in context.log.manifest().units.items()] + [
         (o.unit, o.state) for o in outcomes.values() if o.state is not None
@@ -134,9 +169,11 @@ def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
 
     Raises StateError where another process planned it, and a view or a source's history is another one since.
     """
+    from ivm.refresh.apply import Apply
+
     if context.log.has(plan.epoch, "checked"):
         return context.log.outcomes(plan.epoch)
-    if not context.compiled and not _still_valid(context, plan):
+    if context.log.has(plan.epoch, "abandoning") or (not context.compiled and not _still_valid(context, plan)):
         raise StateError(
             f"Views or sources are no longer as epoch {plan.epoch} was planned for.",
             "Begin again with the plan: it abandons that epoch.",
@@ -156,11 +193,10 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
         return held_back(context, plan.epoch)
     _compiled(context)
     # By what was read, not by what can be compiled now: a source may be gone meanwhile.
-    held = {
-        view.lower(): Held(plan.epoch, "; ".join(texts))
-        for view, texts in gate(context, plan, outcomes).items()
-        if texts
+    verdicts = {
+        v.lower(): t if isinstance(t, Verdict) else Verdict(t) for v, t in gate(context, plan, outcomes).items()
     }
+    held = {v: Held(plan.epoch, "; ".join(t), final=t.final, impossible=t.impossible) for v, t in verdicts.items() if t}
     while waiting := {
         o.view: r
         for o in outcomes.values()
@@ -171,7 +207,9 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
         held |= {
             v: Held(plan.epoch, f"{context.views[r].name} is held back, which it reads", r) for v, r in waiting.items()
         }
-    context.log.record(plan.epoch, "checked", detail=json.dumps({"held": {v: asdict(h) for v, h in held.items()}}))
+    warnings = {v: "; ".join(t.warnings) for v, t in verdicts.items() if t.warnings}
+    detail = {"held": {v: asdict(h) for v, h in held.items()}, "warned": warnings}
+    context.log.record(plan.epoch, "checked", detail=json.dumps(detail))
     return held
 
 
@@ -189,6 +227,8 @@ def step_compact(context: Context) -> None:
 
     Its failure is logged: the epoch is committed, and compaction is tried again after the next one.
     """
+    from ivm.refresh.compact import compact
+
     every, manifest = context.retention.compact_every, context.log.manifest()
     if not every or manifest.epoch - manifest.compacted < every:
         return
@@ -208,6 +248,7 @@ def view_reports(
     The `error` of a view that is not as new as its sources says why: it failed, it is held back, it can't be compiled.
     """
     reports = {}
+    warnings = {v: [text] for v, text in warned(context, plan.epoch).items()} if plan is not None else {}
     for name in names:
         shown = context.views[name].name if name in context.views else name
         mine = [o for o in outcomes.values() if o.view == name]
@@ -229,7 +270,7 @@ def view_reports(
             top.rows_out,
             round(sum(o.seconds for o in mine), 3),
             failed.error if failed else error,
-            "; ".join(o.warning for o in mine if o.warning),
+            "; ".join([*(o.warning for o in mine if o.warning), *warnings.get(name, [])]),
         )
     return reports
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ivm.refresh.arrangements import statuses
 from ivm.refresh.context import Context
+from ivm.refresh.epochs import EpochLog
+from ivm.refresh.freshness import freshness
 from ivm.refresh.lag import source_warnings
-from ivm.refresh.publish import held_back
-from ivm.refresh.records import Manifest
+from ivm.refresh.publish import held_back, warned
+from ivm.refresh.records import Manifest, Outcome
 
 
 def _trouble(manifest: Manifest, view: str) -> str:
@@ -19,8 +22,18 @@ def _trouble(manifest: Manifest, view: str) -> str:
     return f"failing since epoch {failure.epoch}: {failure.full or failure.incremental}" if failure is not None else ""
 
 
+def _newest(log: EpochLog, epochs: Iterable[int], views: set[str]) -> dict[str, tuple[int, Outcome]]:
+    """What was applied last for each view, with its epoch; each is read once, and none that tells nothing more."""
+    found: dict[str, tuple[int, Outcome]] = {}
+    for epoch in epochs:
+        if views <= found.keys():
+            break
+        found = {unit: (epoch, outcome) for unit, outcome in log.outcomes(epoch).items()} | found
+    return found
+
+
 def status(context: Context) -> dict[str, Any]:
-    """Epochs (newest first) and views with their strategy, rows, table version and versions read."""
+    """Epochs (newest first) and views with their strategy, rows, table version, versions read, and freshness."""
     log = context.log
     manifest = log.manifest()
     events = log.events()
@@ -33,10 +46,12 @@ def status(context: Context) -> dict[str, Any]:
             entry["reason"] = "; ".join(
                 f"{v} is held back: {h.reason}" for v, h in held_back(context, event.epoch).items()
             )
+    fresh = {name: found for name in context.views if (found := freshness(context, name)) is not None}
     views = {}
+    outcomes = _newest(log, sorted(epochs, reverse=True), set(context.views))
     for name, view in context.views.items():
         state = manifest.units.get(name)
-        outcome = next((o for e in sorted(epochs, reverse=True) if (o := log.outcomes(e).get(name))), None)
+        epoch, outcome = outcomes.get(name, (0, None))
         views[view.name] = {
             "mode": view.mode,
             "rows": state.rows if state else None,
@@ -45,7 +60,9 @@ def status(context: Context) -> dict[str, Any]:
             "strategy": outcome.strategy if outcome else None,
             "reason": outcome.reason if outcome else "not refreshed yet",
             "error": _trouble(manifest, name),
+            "warning": warned(context, epoch).get(name, "") if epoch else "",
             "table": context.layout.table(name, True),
+            "freshness": fresh[name].to_dict() if name in fresh else None,
         }
     return {
         "pipeline": context.name,
@@ -53,7 +70,8 @@ def status(context: Context) -> dict[str, Any]:
         "epoch": manifest.epoch,
         "open_epoch": log.open_epoch(),
         "sources": {n: {"version": c.version} for n, c in manifest.sources.items()},
-        "warnings": source_warnings(context, manifest),
+        "warnings": source_warnings(context, manifest)
+        + [f"View {n!r} misses its freshness target ({f}): {f.why}" for n, f in fresh.items() if f.late],
         "views": views,
         "arrangements": statuses(context),
         "epochs": sorted(epochs.values(), key=lambda e: -e["epoch"])[:20],

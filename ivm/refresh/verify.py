@@ -65,32 +65,25 @@ class Verification:
         return f"{self.view}: DIFFERS, {rows}{why}"
 
 
-def verify_view(context: Context, view: str, recomputed: str | None = None) -> Verification:
+def verify_view(context: Context, view: str, recomputed: str | None = None, where: str = "") -> Verification:
     """Compare what readers see.
 
-    `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute).
+    `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute); `where` a condition
+    over the view's columns that both sides are restricted by.
     The table's newest version is compared, whoever made it; the last committed one while an epoch is being published.
     Raises StateError where the view was never refreshed, or its table is gone.
     """
     state = committed_or_raise(context, view)
-    path = context.layout.table(view, True)
-    if not native.exists(path):
-        raise StateError(
-            f"The table of view {view!r} is gone from {path}.",
-            f"The next refresh builds it anew; `ivm repair {view}` does it now.",
-        )
-    open_epoch = context.log.open_epoch()
-    publishing = open_epoch is not None and context.log.has(open_epoch, "checked")
-    version = state.version if publishing else native.table(path).version()
+    only = f" WHERE {where}" if where else ""
     columns = context.compiled[view].program.columns
     names = [c.name for c in columns]
-    comparable = ", ".join(f"{_comparable(c)} AS {ident(c.name)}" for c in columns)
+    comparable = ", ".join(f"{comparable_sql(c)} AS {ident(c.name)}" for c in columns)
     fresh = recomputed or recompute_sql(context, view, context.log.manifest())
     published = (
-        f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {unit_table(context, view, state, version)}"
+        f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {seen_by_readers(context, view)}{only}"
     )
     rows = (
-        f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`\n"
+        f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`{only}\n"
         f"UNION ALL\n{published}"
     )
     differing = (
@@ -113,6 +106,22 @@ def verify_view(context: Context, view: str, recomputed: str | None = None) -> V
         tuple(unexpected[:3]),
         changed(state.settings, settings(context.spark())),
     )
+
+
+def seen_by_readers(context: Context, view: str) -> str:
+    """The table that readers see: its newest version, or the last committed one while an epoch is being published.
+
+    Raises StateError where it is gone.
+    """
+    state, path = committed_or_raise(context, view), context.layout.table(view, True)
+    if not native.exists(path):
+        raise StateError(
+            f"The table of view {view!r} is gone from {path}.",
+            f"The next refresh builds it anew; `ivm repair {view}` does it now.",
+        )
+    open_epoch = context.log.open_epoch()
+    publishing = open_epoch is not None and context.log.has(open_epoch, "checked")
+    return unit_table(context, view, state, state.version if publishing else native.table(path).version())
 
 
 def cursor_of(context: Context, view: str, relation: str, manifest: Manifest) -> Cursor:
@@ -162,7 +171,7 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
     return replacement[program.units[-1].name]
 
 
-def _comparable(column: Column) -> str:
+def comparable_sql(column: Column) -> str:
     """Values as they are compared.
 
     Floats, also inside, have FLOAT_DIGITS significant digits, maps are sorted entries, variants are JSON; all else is

@@ -10,8 +10,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
-from ivm.compile.passes import compile_sql
 from ivm.errors import RefusedError, ViewError
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import Program, Relation
@@ -34,6 +34,8 @@ class View:
     sql: str
     mode: str = "auto"
     file: str = ""
+    #: How far it may be behind its sources; None for no target.
+    freshness: timedelta | None = None
 
     @property
     def where(self) -> str:
@@ -114,6 +116,8 @@ def compile_view(
     ):
         program = None
     if program is None:
+        from ivm.compile.passes import compile_sql  # a program that is kept needs no compiler
+
         try:
             program = compile_sql(view.name.lower(), view.sql, relations, analyzer())
         except ViewError as error:

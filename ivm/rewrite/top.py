@@ -31,7 +31,7 @@ def from_stored(unit: Unit, most: int) -> bool:
 
 
 def top_candidates(unit: Unit, walked: Walked, reads: Reads, stored: str) -> str:
-    """The first k + 1 candidates and the last stored row.
+    """The first k candidates, or one more, and the last stored row.
 
     Columns: the unit's, PLACE in the order, and MARK, which is 1 for the stored row.
     """
@@ -60,8 +60,9 @@ def top_candidates(unit: Unit, walked: Walked, reads: Reads, stored: str) -> str
         f"SELECT *, row_number() OVER (ORDER BY {order}, {ident(MARK)}) AS {ident(PLACE)} FROM ({both}) AS `__ivm_both`"
     )
     outs = [f"{ident(str(o.expr.plain[1]))} AS {ident(o.name)}" for o in unit.post.outputs if o.expr.plain]
-    limit = unit.reduce.limit
+    # One more than the limit: the stored row that is marked takes a place too.
+    most = unit.reduce.limit + 1
     return (
         f"SELECT {', '.join(outs)}, {ident(PLACE)}, {ident(MARK)}\n"
-        f"FROM ({placed}) AS `__ivm_placed` WHERE {ident(PLACE)} <= {limit} OR {ident(MARK)} = 1"
+        f"FROM ({placed}) AS `__ivm_placed` WHERE {ident(PLACE)} <= {most} OR {ident(MARK)} = 1"
     )

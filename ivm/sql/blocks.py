@@ -82,6 +82,38 @@ Ctes = dict[str, list[Block]]
 Names = list[tuple[str, str]]
 
 
+@dataclass(frozen=True)
+class Extent:
+    """How much trees are: all their nodes, and the most of them that lie above each other."""
+
+    nodes: int
+    depth: int
+
+    def at_least(self, other: Extent) -> Extent:
+        """The larger of both in each."""
+        return Extent(max(self.nodes, other.nodes), max(self.depth, other.depth))
+
+    def holds(self, other: Extent) -> bool:
+        """Whether the other is larger in nothing."""
+        return self.at_least(other) == self
+
+
+def extent(trees: Iterable[exp.Expression]) -> Extent:
+    """How much these trees are together.
+
+    >>> from sqlglot import parse_one
+    >>> extent([parse_one("a"), parse_one("a + 1")])
+    Extent(nodes=6, depth=3)
+    """
+    nodes, depth = 0, 0
+    todo = [(tree, 1) for tree in trees]
+    while todo:
+        node, above = todo.pop()
+        nodes, depth = nodes + 1, max(depth, above)
+        todo += [(child, above + 1) for child in node.iter_expressions()]
+    return Extent(nodes, depth)
+
+
 def fresh(name: str, taken: set[str]) -> str:
     """A name like `name` that isn't taken yet, which it then is."""
     found, n = name, 2

@@ -51,6 +51,8 @@ def arrange_hints(sql: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     >>> arrange_hints(f"SELECT /*+ ARRANGE(lineitem, l_partkey) */ 1 AS one FROM {joined}")
     (('lineitem', ('l_partkey',)),)
     """
+    if "arrange" not in sql.lower():  # most have none: they are not parsed once more for it
+        return ()
     calls = [
         c
         for h in query_tree(sql).find_all(exp.Hint)

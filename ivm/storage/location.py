@@ -11,6 +11,7 @@ one thing, or swap it for another, one succeeds.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,14 +40,20 @@ class Location:
     def of(cls, text: str) -> Location:
         """The location of a path or URL that went through `ivm.parameters.location`.
 
-        Raises ConfigError for a URL whose scheme is not served here.
+        Raises ConfigError for a URL whose scheme is not served here, and for a folder that delta-rs can't open.
 
         >>> Location.of("s3://lake/sales/").url, Location.of("/lake//sales").url
         ('s3://lake/sales', '/lake/sales')
         """
         found = scheme(text)
         if not found:
-            return cls(str(Path(text).absolute()))
+            folder = str(Path(text).absolute())
+            if strange := _UNSERVED.search(folder):
+                raise ConfigError(
+                    f"The folder {shown(folder)} has {strange[0]!r} in its name, which delta-rs can't open.",
+                    "Rename it, or take another one.",
+                )
+            return cls(folder)
         if found not in SCHEMES:
             raise ConfigError(
                 f"{shown(text)} has a scheme that is not served here.",
@@ -101,8 +108,16 @@ class Location:
         >>> folder.holds(Location("s3://lake/a/b")), folder.holds(Location("s3://lake/ab"))
         (True, False)
         """
-        mine, its = (str(Path(x.url).resolve()) if x.local else x.url for x in (self, other))
-        return its == mine or its.startswith(mine.rstrip("/") + "/")
+        return self.followed.spans(other.followed)
+
+    @property
+    def followed(self) -> Location:
+        """Itself, the links in a local path followed: what lies in what is then told by the spelling."""
+        return Location(str(Path(self.url).resolve())) if self.local else self
+
+    def spans(self, other: Location) -> bool:
+        """Whether another one is this one or lies in it, by the spelling."""
+        return other == self or other.url.startswith(self.url.rstrip("/") + "/")
 
     # -- verbs ------------------------------------------------------------------------------------
 
@@ -208,6 +223,8 @@ class Location:
 
 
 _FOLDER = Folder()
+#: In names of folders it takes these for parts of a URL (deltalake 1.6.6): it ends with an error, or in another folder.
+_UNSERVED = re.compile(r"%[0-9A-Fa-f]{2}|[\[\]\\^|]")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -223,7 +240,7 @@ def _split(url: str) -> tuple[str, str]:
 
 
 def served(location: str) -> Location | None:
-    """The location of a path or URL; None where only Spark may know its scheme (hdfs, dbfs)."""
+    """The location of a path or URL; None where only Spark may open it (hdfs, dbfs, a folder with strange letters)."""
     try:
         return Location.of(location)
     except ConfigError:

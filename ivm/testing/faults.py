@@ -136,14 +136,16 @@ class Injector:
         self._lock = threading.Lock()
         self._inside = threading.local()
         self._undo: list[Callable[[], None]] = []
+        #: Functions of modules with their wrappers: they are bound by name elsewhere too.
+        self._bound: list[tuple[Any, Any]] = []
 
     def __enter__(self) -> Injector:
         for primitive in (*PRIMITIVES, *self.more):
             owner, plain = primitive.found()
             if plain is None:
                 continue
-            wrapped = self._wrapped(primitive, plain)
-            self._set(owner, primitive.name, plain, wrapped)
+            self._set(owner, primitive.name, plain, self._wrapped(primitive, plain))
+        _rebind(self._bound)
         return self
 
     def __exit__(
@@ -151,18 +153,18 @@ class Injector:
     ) -> None:
         for undo in reversed(self._undo):
             undo()
+        # A module that was imported meanwhile has bound a wrapper.
+        _rebind([(wrapped, plain) for plain, wrapped in self._bound])
         self._undo.clear()
+        self._bound.clear()
 
     # -- wrapping ---------------------------------------------------------------------------------
 
     def _set(self, owner: Any, name: str, plain: Any, wrapped: Any) -> None:
         setattr(owner, name, wrapped)
         self._undo.append(lambda: setattr(owner, name, plain))
-        if isinstance(owner, type):
-            return
-        _rebind(getattr(plain, "__func__", plain), wrapped)
-        # A module that is imported meanwhile binds the wrapper.
-        self._undo.append(lambda: _rebind(wrapped, plain))
+        if not isinstance(owner, type):
+            self._bound.append((plain, wrapped))
 
     def _wrapped(self, primitive: Primitive, plain: Any) -> Any:
         is_class_method = isinstance(plain, classmethod)
@@ -241,10 +243,11 @@ class Injector:
         raise Killed
 
 
-def _rebind(old: Any, new: Any) -> None:
-    """Let every module of ours that binds a function by name bind another."""
+def _rebind(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Let every module of ours that binds the first of a pair by name bind the second: one look at all modules."""
+    new = {id(old): (old, other) for old, other in pairs}
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "ivm" and not name.startswith("ivm.testing"):
             for attribute, value in list(vars(module).items()):
-                if value is old:
-                    setattr(module, attribute, new)
+                if id(value) in new:
+                    setattr(module, attribute, new[id(value)][1])

@@ -239,9 +239,18 @@ PRIMITIVES: tuple[Primitive, ...] = (
     Primitive(
         "deltalake.table", "DeltaTable", "create", Kind.DELTA, written_at("delta create", 1, "table_uri"), "delta"
     ),
+    Primitive(
+        "deltalake.transaction",
+        "",
+        "create_table_with_add_actions",
+        Kind.DELTA,
+        written_at("delta create", 0, "table_uri"),
+        "delta",
+    ),
     *(
         Primitive("deltalake.table", "DeltaTable", n, Kind.DELTA, _of_table(f"delta {n}", _itself), "delta")
         for n in (
+            "create_write_transaction",
             "delete",
             "update",
             "vacuum",

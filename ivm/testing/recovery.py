@@ -220,7 +220,7 @@ def leftovers(pipe: Pipeline) -> list[str]:
     found = [
         f"a leftover: {f}"
         for f in files
-        if f.startswith(("staging/", "scratch/")) or f.endswith(PARTIAL) or "/.sorted/" in f or "lock-" in f
+        if f.startswith(("staging/", "scratch/")) or f.endswith(PARTIAL) or "lock-" in f
     ]
     kept = {layout.output_trace(u, s.output_generation) for u, s in manifest.units.items()}
     kept |= {layout.accumulator_trace(u, s.generation) for u, s in manifest.units.items()}

@@ -23,6 +23,7 @@ from ivm.lake import native
 from ivm.lake.keys import hashable
 from ivm.names import ident, literal
 from ivm.pipeline import Pipeline
+from ivm.planner.limits import EMBEDDED, Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,6 +74,8 @@ class TypedLake:
     tables: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Further table properties, as in TBLPROPERTIES.
     properties: str = ""
+    #: Of the pipelines over it.
+    limits: Limits = EMBEDDED
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -187,7 +190,7 @@ class TypedLake:
 
     def pipeline(self, views: Mapping[str, str], lane: str = "auto", root: str = "root") -> Pipeline:
         """A pipeline over all tables with these views."""
-        pipe = Pipeline("types", self.spark, self.folder / root, lane=lane)
+        pipe = Pipeline("types", self.spark, self.folder / root, lane=lane, limits=self.limits)
         for name in self.tables:
             pipe.source(name, self.path(name))
         for name, sql in views.items():

@@ -16,11 +16,14 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from ivm.engine.rows import Rows, StagedRows
 from ivm.errors import StateError
 from ivm.lake import native
+from ivm.lake.files import commit_files
 from ivm.lake.log import tagged
 from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH, WEIGHT
@@ -61,6 +64,21 @@ class Layout:
     def archived_checks(self) -> str:
         """Results of checks of these epochs: (epoch, results as JSON lines)."""
         return f"{self.internal}/archive_checks"
+
+    @property
+    def check_results(self) -> str:
+        """Results of checks, a row a view, expectation and epoch (see `ivm.quality.results`)."""
+        return f"{self.internal}/check_results"
+
+    @property
+    def facts(self) -> str:
+        """Sums over whole views that their checks are judged by (see `ivm.quality.fact_store`)."""
+        return f"{self.internal}/facts"
+
+    def put_aside(self, path: str) -> None:
+        """Move what lies at a path, if anything does, to where repairs put things."""
+        if (found := Location.of(path)).exists():
+            found.move(self.lost / f"{found.name}_{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
 
     @property
     def lock(self) -> Location:
@@ -135,21 +153,32 @@ class Layout:
             yield from (f for f in folder.list() if f.name.endswith(PARTIAL))
 
 
-def append_batch(path: str, batch: pa.Table, epoch: int, app: str) -> bool:
-    """Append an epoch's batch to a trace, once; an empty batch is not written."""
+def append_batch(path: str, batch: Rows, epoch: int, app: str) -> bool:
+    """Append an epoch's batch to a trace, once; an empty batch is not written.
+
+    A staged one is stamped with the epoch already.
+    """
     if batch.num_rows == 0:
         return False
+    if isinstance(batch, StagedRows):
+        return commit_files(path, batch.location, app, epoch, "append", configuration=TRACE_CONFIGURATION)
     stamped = batch.append_column(EPOCH, pa.array([epoch] * batch.num_rows, pa.int64()))
     return native.append(path, stamped, app, epoch, TRACE_CONFIGURATION)
 
 
 def read_batches(
-    path: str, columns: Sequence[str], after: int, upto: int, schema: pa.Schema, counted: str = "true"
-) -> pa.Table:
-    """The consolidated output delta of the epochs after < epoch <= upto, with weights +1 or -1.
+    path: str,
+    columns: Sequence[str],
+    after: int,
+    upto: int,
+    schema: pa.Schema,
+    counted: str = "true",
+    most: int | None = None,
+) -> pa.Table | None:
+    """The consolidated output delta, with weights +1 or -1, of the epochs after < epoch <= upto.
 
-    It has the epochs that `counted` (a condition) lets in.
-    Raises StateError where the trace isn't there: who asks knows that it was written.
+    `counted` is a condition that lets in those that count. None where the batches hold more than `most` rows. Raises
+    StateError where the trace isn't there: who asks knows that it was written.
     """
     wanted = pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())])
     if not native.exists(path):
@@ -157,8 +186,18 @@ def read_batches(
             f"The output trace {path} is gone.", "The next refresh builds the view anew; `ivm repair` does it now."
         )
     epochs = f"{native_ident(EPOCH)} > {after} AND {native_ident(EPOCH)} <= {upto} AND {counted}"
-    rows = native.read(native.table(path), [*columns, WEIGHT], epochs)
+    try:
+        rows = native.read(native.table(path), [*columns, WEIGHT], epochs, most)
+    except native.LargeReadError:
+        return None
     return native.consolidate(rows.cast(wanted), columns)
+
+
+def gained(path: str, epoch: int) -> int:
+    """By how many rows an output trace's batch makes its table grow."""
+    epochs = f"{native_ident(EPOCH)} = {int(epoch)}"
+    found = native.query(f"SELECT sum({native_ident(WEIGHT)}) AS n FROM t WHERE {epochs}", {"t": native.table(path)})
+    return int(found["n"][0].as_py() or 0)
 
 
 def drop_epoch(path: str, epoch: int, owner: str) -> None:

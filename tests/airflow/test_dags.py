@@ -28,6 +28,10 @@ for name, dag in vars(ivm_dags).items():
             "retries": sorted({t.retries for t in dag.tasks}),
             "outlets": sorted(a.name for t in dag.tasks for a in t.outlets),
             "max_active_runs": dag.max_active_runs,
+            "rules": {t.task_id: t.trigger_rule.value for t in dag.tasks},
+            "pools": {t.task_id: t.pool for t in dag.tasks},
+            "assets": {t.task_id: sorted(a.name for a in t.outlets) for t in dag.tasks},
+            "schedule": f"{type(dag.timetable).__name__}: {dag.schedule}",
             "doc": dag.doc_md,
             "params": {k: dag.params.get_param(k).schema for k in dag.params},
         }

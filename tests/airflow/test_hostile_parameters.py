@@ -23,7 +23,8 @@ def parameters(rng: Rng) -> dict:
         ]
     )
     day = rng.choice([None, None, rng.value(), "2026-03-31", rng.text("2026-03-31")])
-    return {"view": rng.choice(["totals", "large", rng.value(), rng.choice(TEXTS)]), "where": where, "day": day}
+    view = rng.choice(["totals", "large", rng.value(), rng.choice(TEXTS)])
+    return {"view": view, "where": where, "day": day, "until": rng.choice([*[None] * 12, rng.value(), "2026-04-01"])}
 
 
 def test_hostile_parameters_are_refused_or_mean_something(shop, no_spark, monkeypatch):  # noqa: F811 - the fixtures

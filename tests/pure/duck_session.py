@@ -42,6 +42,13 @@ class DuckSession:
         self.connection = duckdb.connect()
         # DuckDB 2.0's statistics lose rows that an outer join pads where a table of the join is empty.
         self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+        # Spark's hash of a row, as far as audits ask: of pairs (is it NULL, the value); what it is plays no part.
+        hashes = [
+            f"({', '.join(f'p{i}' for i in range(n))}) AS hash([{', '.join(f'p{i}::VARCHAR' for i in range(n))}]) >> 1"
+            for n in range(2, 13, 2)
+        ]
+        self.connection.execute(f"CREATE MACRO xxhash64{', '.join(hashes)}")
+        self.connection.execute("CREATE MACRO pmod(a, b) AS ((a::HUGEINT % b) + b) % b")
         self.lock = threading.RLock()
         self._names = itertools.count()
         self.conf = SimpleNamespace(
@@ -126,6 +133,10 @@ class Frame:
     def count(self) -> int:
         return self.toArrow().num_rows
 
+    def select(self, *columns: str) -> Frame:
+        listed = ", ".join(c.replace("`", '"') for c in columns)
+        return Frame(self.session, f"SELECT {listed} FROM ({self.text})")
+
     def limit(self, rows: int) -> Frame:
         return Frame(self.session, f"SELECT * FROM ({self.text}) LIMIT {rows}")
 
@@ -165,10 +176,28 @@ class Schema:
 
 
 class Reader:
-    """Stands for a DataFrameReader."""
+    """Stands for a DataFrameReader of Parquet, of text and of change feeds."""
 
     def __init__(self, session: DuckSession) -> None:
         self.session = session
+        self.options: dict[str, Any] = {}
+
+    def format(self, kind: str) -> Reader:
+        return self
+
+    def option(self, key: str, value: Any) -> Reader:
+        self.options[key] = value
+        return self
+
+    def load(self, path: str) -> Frame:
+        """A table's change feed."""
+        first, last = self.options["startingVersion"], self.options["endingVersion"]
+        place = Location.of(location(path, "a path"))
+        feed = pa.table(DeltaTable(place.url, version=last).load_cdf(starting_version=first, ending_version=last))
+        name = f"loaded_{next(self.session._names)}"
+        with self.session.lock:
+            self.session.connection.register(name, native.plain(feed))
+        return Frame(self.session, f'SELECT * FROM "{name}"')
 
     def schema(self, ddl: str) -> Reader:
         return self

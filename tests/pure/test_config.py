@@ -13,6 +13,8 @@ import pytest
 from deltalake import write_deltalake
 
 import ivm
+from ivm.auditing import Audits
+from ivm.checking import Checking
 from ivm.cli.template import write_template
 from ivm.config import load_folder
 from ivm.cron import check_schedule
@@ -62,6 +64,46 @@ def test_the_template_overwrites_nothing(folder):
 def test_mistakes_are_named(folder, text, message):
     (folder / "pipeline.yml").write_text(text)
     with pytest.raises(ConfigError, match=message):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ("checks: {values: some}", r"checks.values is 'some'.*hidden, shown"),
+        ("checks: {value: shown}", r"pipeline.yml: checks is .*actions, values"),
+        ("checks: {actions: [{name: team}]}", r"An action of the checks has the type None"),
+        ("audit: {how: quickly}", r"audit.how is 'quickly'.*full, sample, checksum"),
+        ("audit: {sample: 0}", r"audit.sample is 0.*above 0, at most 1"),
+        ("audit: {schedule: often}", r"audit.schedule"),
+        ("audit: {views: [none]}", r"audit.views names 'none'.*customer_totals"),
+        ("audit: {view: customer_totals}", r"audit is .*how, sample, schedule, views"),
+    ],
+)
+def test_mistakes_about_checks_and_audits_are_named(folder, block, message):
+    (folder / "pipeline.yml").write_text(f"name: x\nroot: r\nsources: {{}}\n{block}")
+    with pytest.raises(ConfigError, match=message):
+        load_folder(folder)
+
+
+def test_checks_and_audits_have_settings(folder):
+    more = (
+        "\nchecks: {values: shown, actions: [{type: slack, name: team}]}\naudit: {how: checksum, schedule: '@daily'}\n"
+    )
+    with (folder / "pipeline.yml").open("a") as file:
+        file.write(more)
+    config = load_folder(folder)
+    assert config.checking == Checking("shown", ({"type": "slack", "name": "team"},))
+    assert config.audit == Audits(("customer_totals",), "@daily", "checksum")
+
+
+@pytest.mark.parametrize("severity", ["warn", "gate", "quarantine", "critical"])
+def test_severities_are_known_and_others_are_not(folder, severity):
+    rule = "customer_totals: {{state: [{{expect_column_values_to_be_unique: {{column: a, severity: {}}}}}]}}"
+    (folder / "checks.yml").write_text(rule.format(severity))
+    load_folder(folder)
+    (folder / "checks.yml").write_text(rule.format("[warn]"))
+    with pytest.raises(ConfigError, match=r"severity of the check expect_column_values_to_be_unique.*Choose one of"):
         load_folder(folder)
 
 
@@ -132,7 +174,7 @@ VALID = "name: x\nroot: r\nsources: {}\n"
         (VALID + "lane: true", "lane is True"),
         (VALID + "views: []", "views must be a mapping"),
         (VALID + "views: {customer_totals: full}", "must be a mapping"),
-        (VALID + "views: {customer_totals: {mode: 5}}", "mode is 5.*auto, incremental, full"),
+        (VALID + "views: {customer_totals: {mode: 5}}", "mode is 5.*auto, incremental, warn, full"),
         ("[" * 5000, "deeper than 50"),
         ("a: &a [*a]", "part of"),
         ("- x", "must be a mapping"),

@@ -9,11 +9,13 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import StateError
-from ivm.testing.faults import Killed
-from ivm.testing.recovery import Scene, differences
+from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.quality.gate import run_gate
+from ivm.testing.faults import Effect, Fault, Injector, Killed, Moment
+from ivm.testing.recovery import Scene, differences, leftovers, said
 from tests.pure.duck_session import WRITES, DuckSession
 from tests.scenes import CUSTOMERS, FIRST, ORDERS, path
 
@@ -144,6 +146,43 @@ def test_a_discard_that_dies_leaves_what_is_held_or_nothing(lake, monkeypatch):
     with dying(monkeypatch, "ivm.refresh.epochs.EpochLog.record"):
         pipeline(lake).discard("totals")
     assert pipeline(lake).release("totals").ok
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_an_epoch_whose_dropping_dies_is_not_gone_on_with(lake, monkeypatch, number):
+    add(lake, "orders", (20, 1, 1))
+    add(lake, "customers", (1, "alias", "west"))
+    with dying(monkeypatch, "ivm.refresh.run.step_check"):
+        lake.pipeline(lake.folder).refresh()
+    with Injector([lake.folder / "root"], Fault(Effect.DIE, Moment.AFTER, number), more=WRITES):
+        said(lambda: pipeline(lake).backfill("totals"))
+    assert right_in_the_end(lake)
+    assert leftovers(pipeline(lake)) == []
+
+
+def test_a_batch_that_cannot_be_is_followed_by_a_rebuild(lake):
+    pipe = lake.pipeline(lake.folder)
+    state = pipe.context.log.manifest().units["names"]
+    add(lake, "customers", (9, "iota", "north"))
+    strange = pa.table({"cust": pa.array([77], pa.int32()), "k": pa.array([1], pa.int64())})
+
+    def tampering(context, plan, outcomes):
+        """Somebody adds the deletion of a row that isn't there."""
+        trace = context.layout.output_trace("names", state.output_generation)
+        schema = pa.schema(DeltaTable(trace).schema().to_arrow())
+        more = strange.append_column(WEIGHT, pa.array([-1])).append_column(EPOCH, pa.array([plan.epoch]))
+        write_deltalake(trace, more.select(schema.names).cast(schema), mode="append")
+        return run_gate(context, plan, outcomes)
+
+    pipe._gate = lambda: tampering
+    assert "built-in" in pipe.refresh().views["names"].error
+    with pytest.raises(StateError):
+        pipeline(lake).release("names")
+    again = lake.pipeline(lake.folder).refresh()
+    assert again.ok
+    assert again.views["names"].strategy == "full"
+    assert "was wrong" in again.views["names"].reason
     assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
 
 

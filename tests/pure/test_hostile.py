@@ -106,13 +106,15 @@ FILES = {
             "customers": {"path": "./customers", "primary_key": "customer"},
         },
         "views": {"totals": {"mode": "auto"}, "large": {"mode": "full"}},
+        "checks": {"values": "hidden", "actions": [{"type": "slack", "name": "team", "slack_webhook": "${HOOK}"}]},
+        "audit": {"schedule": "@weekly", "how": "sample", "sample": 0.1, "views": ["totals"]},
     },
     "views/totals.sql": (
         "-- mode: auto\nSELECT customer, sum(amount) AS total, count(*) AS n FROM orders GROUP BY customer"
     ),
     "views/large.sql": "SELECT id, amount FROM orders WHERE amount > 10",
     "checks.yml": {
-        "totals": {"delta": [{"expect_column_values_to_not_be_null": {"column": "customer"}}]},
+        "totals": {"delta": [{"expect_column_values_to_not_be_null": {"column": "customer", "severity": "warn"}}]},
         "large": {
             "state": [{"expect_column_values_to_be_between": {"column": "amount", "min_value": 10, "mostly": 0.9}}]
         },

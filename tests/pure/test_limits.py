@@ -10,7 +10,7 @@ from ivm.errors import ConfigError
 from ivm.pipeline import Pipeline
 from ivm.planner.limits import CLUSTER, EMBEDDED
 from tests.pure.duck_session import DuckSession
-from tests.scenes import VIEWS, change, path, scene
+from tests.scenes import TINY, VIEWS, change, path, scene
 
 FIRST = {"first": "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 3"}
 
@@ -48,6 +48,10 @@ def built(tmp_path, monkeypatch):
             kept_apart=0,
             history_share=0.0,
         ),
+        replace(EMBEDDED, delta_rows=1),
+        replace(EMBEDDED, slice_rows=1, whole_rows=0, native_whole_rows=-1),
+        replace(EMBEDDED, result_rows=0, anew_share=0.0),
+        TINY,
     ],
 )
 def test_other_ways_to_the_same_rows(built, limits):
@@ -59,8 +63,6 @@ def test_other_ways_to_the_same_rows(built, limits):
 @pytest.mark.parametrize(
     ("limits", "code"),
     [
-        (replace(EMBEDDED, delta_rows=1), "large_delta"),
-        (replace(EMBEDDED, result_rows=0), "large_delta"),
         (replace(EMBEDDED, small_input=1), "cost"),
     ],
 )

@@ -233,7 +233,7 @@ def test_a_root_of_a_scheme_that_is_not_served(root, nothing_written):
 def test_a_lane_that_can_not_do_what_is_asked(tmp_path):
     """delta-rs alone shall read what only Spark may know."""
     pipe = ivm.Pipeline("p", root=tmp_path / "root", lane="native")
-    with pytest.raises(SourceError, match=r"as the lane native asks: it doesn't know the scheme .* Set lane auto"):
+    with pytest.raises(SourceError, match=r"as the lane native asks: it doesn't serve .* Set lane auto"):
         pipe.source("t", "ftp://n/t")
     with pytest.raises(SourceError, match=r"needs a Spark session to be read\. Pass spark="):
         inspect(Source("t", "hdfs://n/t"), None, "auto")

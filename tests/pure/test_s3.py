@@ -17,7 +17,7 @@ from ivm.storage.location import Location
 from ivm.testing.faults import Effect, Fault, Moment
 from ivm.testing.recovery import differences, leftovers
 from tests.pure.duck_session import WRITES, DuckSession
-from tests.scenes import ACTIONS, VIEWS, change, scene
+from tests.scenes import ACTIONS, TINY, VIEWS, change, scene
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +85,19 @@ def test_large_results_are_committed_by_delta_rs_too(made):
     assert made.pipeline(made.folder).refresh().ok
     change(made)
     assert made.pipeline(made.folder).refresh().ok
+    assert right(made) == []
+
+
+@pytest.mark.slow
+def test_what_is_large_is_copied_by_the_store(made):
+    """Staged files become files of tables under names of their own, and the staged ones go."""
+    made.limits = TINY
+    assert made.pipeline(made.folder).refresh().ok
+    change(made)
+    report = made.pipeline(made.folder).refresh()
+    assert {v.strategy for v in report.views.values()} == {"incremental"}, report
+    assert right(made) == []
+    assert made.pipeline(made.folder).compact(keep_epochs=0)
     assert right(made) == []
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ivm.execute.handlers import HANDLERS
 from ivm.plan.nodes import Relation
+from ivm.planner.limits import EMBEDDED
 from ivm.planner.strategy import (
     Accumulated,
     Fixpoint,
@@ -73,3 +76,11 @@ def test_what_is_known_decides():
     (product,) = program("SELECT o.ok, l.n FROM orders o JOIN lines l ON l.n < o.ok").units
     assert decide(product, known(product, BIG)).code == "cost"
     assert isinstance(decide(product, known(product)), Linear)
+
+
+@pytest.mark.parametrize("kind", [" ALL", ""])
+def test_a_recursion_of_which_too_much_changed_is_built_anew(kind):
+    unit, *_ = program(RECURSION.format(kind)).units
+    limits = replace(EMBEDDED, delta_rows=9)
+    assert decide(unit, known(unit, limits=limits, strict=True)).code == "large_recursion"
+    assert isinstance(decide(unit, known(unit, changed=9, limits=limits)), Fixpoint)

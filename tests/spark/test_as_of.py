@@ -142,6 +142,9 @@ def test_a_past_day_is_taken_in_as_a_new_revision(ledger, lake, spark):
         ledger.read("turnover", as_of="2026-03-02", revision=r).first().balance for r in (before, report.epoch)
     ] == [10, 17]
     assert ledger.backfill("turnover", day="2026-03-02").epoch == report.epoch  # nothing new, nothing wrong
+    assert ledger.backfill("turnover", day="2026-03-01", until="2026-03-03").epoch == report.epoch  # nor in a range
+    estimate = ledger.estimate("turnover", day="2026-03-01", until="2026-03-03")
+    assert [(w.view, w.strategy) for w in estimate.work] == [("turnover", "full")], "where a day differs, and only then"
     name = "turnover__by_day"
     trace = ledger.context.layout.accumulator_trace(name, ledger.context.log.manifest().units[name].generation)
     spark.sql(

@@ -295,7 +295,7 @@ def test_keys_that_lead_nowhere_are_refused_before_a_refresh(pipe, lake):
 
 def test_a_source_of_a_scheme_that_nothing_serves(pipe):
     with pytest.raises(
-        SourceError, match=r"'far': ftx://n/t can't be read.*Spark says .*ftx.* delta-rs can't since it doesn't know"
+        SourceError, match=r"'far': ftx://n/t can't be read.*Spark says .*ftx.* delta-rs can't since it doesn't serve"
     ):
         pipe.source("far", "ftx://n/t")
     assert "far" not in pipe.context.sources

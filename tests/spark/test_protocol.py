@@ -14,6 +14,7 @@ import ivm.refresh.publish as publish_module
 from ivm.errors import ConcurrentRefreshError, StateError
 from ivm.lake import native
 from ivm.refresh.epochs import EpochLog
+from tests.scenes import pinned
 
 pytestmark = pytest.mark.spark
 
@@ -49,7 +50,7 @@ def test_first_build_then_follow_then_nothing(pipe, lake):
 
 def test_empty_deltas_run_no_spark_job(pipe, lake, spark, monkeypatch):
     spark.sql(f"UPDATE {lake.ref('t')} SET v = v")
-    monkeypatch.setattr(incremental_module, "collected", lambda *_: pytest.fail("a statement was run"))
+    monkeypatch.setattr(incremental_module, "execute", lambda *_: pytest.fail("a statement was run"))
     report = pipe.refresh()
     assert {v.strategy for v in report.views.values()} == {"unchanged"}
     assert not any(v.error for v in report.views.values())
@@ -422,29 +423,13 @@ def test_backfill_repairs_a_view_and_a_slice(lake):
     state = pipe.context.log.manifest().units["totals"]
     trace = pipe.context.layout.accumulator_trace("totals", state.generation)
     native.table(trace).update(updates={"s_arg_1": "s_arg_1 + 1000"}, predicate="k = 1")
-    _pin(pipe, "totals", native.table(table).version())
+    pinned(pipe, "totals")
     assert not pipe.verify("totals")
     report = pipe.backfill("totals", where="k = 1")
     assert report.views["totals"].rows_out == 2
     lake.compare(pipe, "repaired")
     lake.insert("t", 8)
     lake.compare(pipe, "accumulators are right as well")
-
-
-def _pin(pipe, unit, version):
-    from dataclasses import replace
-
-    from ivm.lake.log import head_of
-    from ivm.refresh.integrity import paths
-    from ivm.refresh.records import to_json
-
-    log = pipe.context.log
-    manifest = log.manifest()
-    epoch = log.next_epoch()
-    state = manifest.units[unit]
-    heads = {what: head_of(path) for what, path in paths(pipe.context, unit, state).items() if native.exists(path)}
-    units = manifest.units | {unit: replace(state, version=version, heads=heads)}
-    log.record(epoch, "committed", detail=to_json(replace(manifest, epoch=epoch, units=units)))
 
 
 def test_a_full_refresh_ripples_no_further_than_what_changed(lake, spark):

@@ -24,7 +24,7 @@ from ivm.compile.units.top import top
 from ivm.compile.units.windowed import windowed
 from ivm.plan.nodes import Column, Relation, Unit
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import Block, Ctes, Inline, Scope, conjuncts, substituted
+from ivm.sql.blocks import Block, Ctes, Extent, Inline, Scope, conjuncts, extent, substituted
 from ivm.sql.calls import has_calls
 from ivm.sql.clauses import (
     SELECT_ARGS,
@@ -41,6 +41,9 @@ from ivm.sql.recursion import names_table, reads_itself, union_parts
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.render import schema_leaf, unit_sql
 
+#: What blocks may always be; those of a larger statement may be as large as it is.
+LARGEST = Extent(nodes=2000, depth=60)
+
 
 class Compiler:
     """Compiles one view; the units made on the way are in `units`.
@@ -55,8 +58,10 @@ class Compiler:
         self.analyzer = analyzer
         self.taken: set[str] = set()
         self.subqueries = Subqueries(self)
+        self._largest = LARGEST
 
     def program(self, tree: exp.Expression, columns: tuple[Column, ...]) -> tuple[Unit, ...]:
+        self._largest = LARGEST.at_least(extent([tree]))
         blocks = self.units.aligned(self.query(tree, {}))
         named = [b.with_outs((c.name, e) for c, (_, e) in zip(columns, b.outs, strict=True)) for b in blocks]
         if not any(b.reads for b in named):
@@ -117,7 +122,7 @@ class Compiler:
             if with_.args.get("recursive") and reads_itself(cte):
                 ctes[cte.alias.lower()] = self._fixpoint(cte, ctes)
                 continue
-            ctes[cte.alias.lower()] = with_names(self.apart_if_nested(self.query(cte.this, ctes)), cte)
+            ctes[cte.alias.lower()] = with_names(self.derived(self.query(cte.this, ctes)), cte)
         return ctes
 
     def _fixpoint(self, cte: exp.CTE, ctes: Ctes) -> list[Block]:
@@ -214,9 +219,18 @@ class Compiler:
         counts = [row_count(node.args.get(c)) for c in ("limit", "offset")]
         return top(self.units, blocks, visible if visible is not None else len(blocks[0].outs), order, *counts)
 
-    def apart_if_nested(self, blocks: list[Block]) -> list[Block]:
+    def derived(self, blocks: list[Block]) -> list[Block]:
+        """A derived table or an entry of WITH: its blocks, or one that reads them as a unit of their own.
+
+        What reads it writes the expressions of its columns anew at each place that names one, so that those of a chain
+        grow with a power of its length. They begin anew where they are more than the statement itself.
+        """
         nested = self.apart and any(e.find(exp.Query) for b in blocks for _, e in b.outs)
-        return stored(self.units, blocks, self.taken) if nested else blocks
+        return stored(self.units, blocks, self.taken) if nested or self.grown(blocks) else blocks
+
+    def grown(self, blocks: list[Block]) -> bool:
+        """Whether blocks are more than the statement that they are a part of, and much."""
+        return not self._largest.holds(extent(tree for b in blocks for tree in b.trees()))
 
     def sources(self, node: exp.Select, ctes: Ctes, outer: Scope | None = None) -> tuple[list[Block], list[Scope]]:
         """A FROM clause, see `ivm.compile.queries.from_clause`."""

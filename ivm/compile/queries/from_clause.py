@@ -9,7 +9,7 @@ from sqlglot import exp
 from ivm.compile.queries.from_items import item
 from ivm.compile.queries.joins import as_item, outer_join, scope_of, semijoin, unmatched
 from ivm.compile.queries.laterals import lateral_join
-from ivm.compile.units.stored import stored
+from ivm.compile.units.stored import as_unit, stored
 from ivm.sql.blocks import Block, Ctes, Scope
 from ivm.sql.clauses import only
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: A UNION ALL below joins multiplies out; beyond this many branches it becomes a unit of its own.
 MAX_BRANCHES = 8
+#: A FULL JOIN writes either side twice: beside its partners, and to find what has none. So a chain of them would double
+#: with each: a side of more than this many tables becomes a unit of its own.
+MAX_TABLES = 16
 
 
 def sources(
@@ -49,7 +52,14 @@ def _joined(
         return lateral_join(compiler, blocks, scopes, join.this, kind, on, ctes, outer)
     names, options = item(compiler, join.this, ctes, outer)
     options = [o.renamed(compiler.taken) for o in options]
+    if kind == "FULL":
+        if _tables(blocks) > MAX_TABLES:
+            blocks, scopes = as_unit(compiler.units, blocks, scopes, compiler.taken)
+        if _tables(options) > MAX_TABLES:
+            options = stored(compiler.units, options, compiler.taken)
     if kind == "RIGHT":
+        if compiler.grown(blocks):  # each RIGHT JOIN nests what is joined so far once more
+            blocks, scopes = as_unit(compiler.units, blocks, scopes, compiler.taken)
         columns = list(scopes[0])
         lefts = [
             b.with_outs((f"c{i}", s[c]) for i, c in enumerate(columns)) for b, s in zip(blocks, scopes, strict=True)
@@ -82,3 +92,8 @@ def _joined(
             values_ = scope | scope_of(names, part)
             pairs.append((compiler.filtered(merged, values_, on, ctes, outer), values_))
     return [p[0] for p in pairs], [p[1] for p in pairs]
+
+
+def _tables(blocks: list[Block]) -> int:
+    """How many tables blocks read, one as often as it stands there."""
+    return sum(1 for block in blocks for tree in block.trees() for _ in tree.find_all(exp.Table))

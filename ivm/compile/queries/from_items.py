@@ -63,7 +63,7 @@ def _single(
             return alias, with_names(item(compiler, node.this, ctes)[1], node)
         if outer is not None and is_correlated(node):
             return alias, with_names([_correlated_item(compiler, node, ctes, outer)], node)
-        return alias, compiler.apart_if_nested(compiler.query(node, ctes))
+        return alias, compiler.derived(compiler.query(node, ctes))
     if isinstance(node, exp.Values):
         return values_item(compiler, node)
     raise UnsupportedError("clause", f"{type(node).__name__} in FROM")

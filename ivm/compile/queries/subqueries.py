@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ivm.compile.units.one_row import flags, is_one_row
-from ivm.compile.units.stored import stored
+from ivm.compile.units.stored import as_unit, stored
 from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Column
 from ivm.sql.blocks import (
@@ -254,16 +254,7 @@ class Subqueries:
         node = with_windows(node.copy())
         blocks, scopes = self.compiler.sources(node, ctes, values)
         if len(blocks) > 1:
-            names = list(scopes[0])
-            (block,) = stored(
-                self.compiler.units,
-                [b.with_outs((n[1], s[n]) for n in names) for b, s in zip(blocks, scopes, strict=True)],
-                self.compiler.taken,
-            )
-            blocks, scopes = (
-                [Block(block.items, block.preds)],
-                [dict(zip(names, (e for _, e in block.outs), strict=True))],
-            )
+            blocks, scopes = as_unit(self.compiler.units, blocks, scopes, self.compiler.taken)
         block, merged = blocks[0], values | scopes[0]
         node = self._without_ties(node, block, scopes[0])
         preds = list(block.preds)

@@ -6,7 +6,7 @@ core is all that the reduce needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -27,6 +27,9 @@ from ivm.sql.unique_keys import core_key
 #: The alias under which a post stage sees the reduced rows.
 GROUP_ALIAS = f"{RESERVED_PREFIX}_group"
 
+#: Types that sqlglot writes as Spark names them.
+_PLAIN_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "date")
+
 
 class Units:
     """The units made so far, and the relations that leaves can read (units included)."""
@@ -40,13 +43,29 @@ class Units:
         self._count = 0
 
     def types(self, blocks: list[Block]) -> tuple[Column, ...]:
-        """The columns that the blocks' UNION ALL has in Spark, called c0, c1, ..."""
+        """The columns that the blocks' UNION ALL has in Spark, called c0, c1, ...
+
+        The engine is asked only for those whose types the relations don't tell.
+        """
+        told = [self._told(b) for b in blocks]
+        widths = {len(types) for types in told}
+        known = [types[0] if len(set(types)) == 1 else "" for types in zip(*told, strict=False)]
+        if not known or len(widths) > 1:
+            return self._asked(blocks, range(len(blocks[0].outs)))
+        asked = iter(self._asked(blocks, unknown) if (unknown := [i for i, t in enumerate(known) if not t]) else ())
+        return tuple(Column(f"c{i}", t) if t else next(asked) for i, t in enumerate(known))
+
+    def _asked(self, blocks: list[Block], columns: Collection[int]) -> tuple[Column, ...]:
         leaf = schema_leaf(self.relations)
-        cores = [
-            Core((to_branch(b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs)), self.relations),))
-            for b in blocks
-        ]
-        return self.analyzer.schema("\nUNION ALL\n".join(core_sql(c, leaf) for c in cores))
+        parts = [b.with_outs((f"c{i}", e) for i, (_, e) in enumerate(b.outs) if i in columns) for b in blocks]
+        return self.analyzer.schema(
+            "\nUNION ALL\n".join(core_sql(Core((to_branch(b, self.relations),)), leaf) for b in parts)
+        )
+
+    def _told(self, block: Block) -> list[str]:
+        """The types of a block's outputs that are bare columns or typed NULLs, "" for others."""
+        tables = {i.this.alias: self.relations[i.this.name] for i in block.items if isinstance(i.this, exp.Table)}
+        return [_type_told(e, tables) for _, e in block.outs]
 
     def generated_names(self, block: Block, generator: exp.Expression) -> list[str]:
         """The columns that Spark gives a table-generating function over a block's rows."""
@@ -57,13 +76,18 @@ class Units:
         ]
 
     def aligned(self, blocks: list[Block]) -> list[Block]:
-        """Cast the branches of a UNION ALL to its common types, so that any of them may stand alone."""
+        """Cast the branches of a UNION ALL to its common types, so that any of them may stand alone.
+
+        Branches of the same types have those in common: only for others the engine is asked what it makes of them all.
+        """
         if len(blocks) == 1:
+            return blocks
+        owns = [self.types([block]) for block in blocks]
+        if all(own == owns[0] for own in owns):
             return blocks
         union = self.types(blocks)
         result = []
-        for block in blocks:
-            own = self.types([block])
+        for block, own in zip(blocks, owns, strict=True):
             result.append(
                 block.with_outs(
                     (n, e if a.type == u.type else exp.cast(e.copy(), u.type, dialect="spark"))
@@ -155,6 +179,15 @@ class Units:
             else {}
         )
         return {n: found.get(n, "") for n in calls}
+
+
+def _type_told(node: exp.Expression, tables: Mapping[str, Relation]) -> str:
+    if isinstance(node, exp.Column) and node.table in tables:
+        return tables[node.table].type_of(node.name)
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Null):
+        spelled = node.to.sql(dialect="spark").lower()
+        return spelled if spelled in _PLAIN_TYPES else ""
+    return ""
 
 
 def with_types(core: Core, columns: tuple[Column, ...]) -> Core:

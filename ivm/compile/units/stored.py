@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivm.compile.units.fused import fused, linear
 from ivm.compile.units.made import Units
 from ivm.plan.nodes import Column
-from ivm.sql.blocks import Block, fresh, leaf_column, leaf_item
+from ivm.sql.blocks import Block, Scope, fresh, leaf_column, leaf_item
 
 
 def stored(units: Units, blocks: list[Block], taken: set[str]) -> list[Block]:
@@ -18,3 +18,12 @@ def stored(units: Units, blocks: list[Block], taken: set[str]) -> list[Block]:
     units.add(unit)
     alias = fresh(name, taken)
     return [Block([leaf_item(alias, name)], [], [(n, leaf_column(alias, f"c{i}")) for i, n in enumerate(names)])]
+
+
+def as_unit(units: Units, blocks: list[Block], scopes: list[Scope], taken: set[str]) -> tuple[list[Block], list[Scope]]:
+    """Make a unit of a FROM clause, whose columns `scopes` give; the block that reads it, and what they mean there."""
+    names = list(scopes[0])
+    (block,) = stored(
+        units, [b.with_outs((n[1], s[n]) for n in names) for b, s in zip(blocks, scopes, strict=True)], taken
+    )
+    return [Block(block.items, block.preds)], [dict(zip(names, (e for _, e in block.outs), strict=True))]

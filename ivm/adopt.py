@@ -1,0 +1,248 @@
+"""From queries that somebody has to a pipeline folder: their tables, whether these have a change feed, and their keys.
+
+    adopt = look (nothing is written) -> switch feeds on, where that is asked for -> write the folder
+
+A key is proposed only where counting says so: each of the table's rows has another value, and none is NULL; a foreign
+key where each value is in the other table's key. Both hold for the table as it is now, and only steer how rows are
+found. Tables are looked at without Spark; one that only a catalog knows is written down as it is called there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sqlglot
+import yaml
+from deltalake import DeltaTable
+from sqlglot import exp
+
+from ivm import parameters
+from ivm.errors import ConfigError, SourceError
+from ivm.feed.history import FEED
+from ivm.files import read_text, write_new
+from ivm.lake import native
+from ivm.lake.types import columns_of
+from ivm.names import check_name, ident, is_path, native_ident
+from ivm.plan.anchors import keyable
+from ivm.plan.nodes import Column
+from ivm.sql.dialect import IvmSpark
+from ivm.sql.text import relation_tables
+from ivm.storage.location import Location
+
+_KEY_NAME = re.compile(r"(^|_)(id|key|sk|uuid|number|no|code)$|key$|[a-z]Id$")
+#: Columns of which keys are tried; of two columns as many pairs as they make.
+_TRIED = 4
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that the queries read. `written` is what they call it; `feed` is None where it wasn't looked at.
+
+    `primary_key` and `foreign_keys` (column -> source) are as counted.
+    """
+
+    name: str
+    written: str
+    location: str
+    feed: bool | None = None
+    rows: int | None = None
+    primary_key: tuple[str, ...] = ()
+    foreign_keys: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """What would be written: sources, and views with their tables called by the sources' names."""
+
+    tables: tuple[Table, ...]
+    views: Mapping[str, str]
+
+    @property
+    def without_feed(self) -> tuple[Table, ...]:
+        return tuple(t for t in self.tables if t.feed is False)
+
+
+def queries(given: str, name: str = "adopted") -> dict[str, str]:
+    """Views by name: the `*.sql` files of a folder, one such file, or the text itself, which is called `name`.
+
+    Raises ConfigError where there is none.
+    """
+    try:
+        place = Path(given)
+        found = sorted(place.glob("*.sql")) if place.is_dir() else [place] if place.is_file() else None
+    except (OSError, ValueError):  # too long for a path, or no path at all
+        found = None
+    if found is None:
+        return {check_name(name, "view"): given.strip().rstrip(";")}
+    if not found:
+        raise ConfigError(f"There is no .sql file in {given}.", "Name a folder of queries, or give a SELECT.")
+    return {check_name(f.stem, "view"): read_text(f).strip().rstrip(";") for f in found}
+
+
+def look(views: Mapping[str, str], folder: str = "", places: Mapping[str, str] | None = None) -> Adoption:
+    """Find the tables of queries and look at them.
+
+    A table lies where `places` says (by what the queries call it: a path or catalog identifier), else below `folder`
+    under its name, else at the path that the query names, else in the catalog. Raises ViewError for what is no query,
+    SourceError for a path that is no Delta table, ConfigError for a place of what no query reads.
+    """
+    known, places = {v.lower() for v in views}, {k.lower(): v for k, v in (places or {}).items()}
+    read = {t.lower(): t for sql in views.values() for t, *_ in relation_tables(sql) if t.lower() not in known}
+    written = list(read.values())
+    if strangers := sorted(set(places) - set(read)):
+        raise ConfigError(f"No query reads {', '.join(strangers)}.", f"They read: {', '.join(written) or 'no table'}.")
+    names = _names(written, known)
+    tables = [_table(names[w.lower()], w, places.get(w.lower()) or _place(w, folder)) for w in written]
+    renamed = {v: _renamed(sql, names) for v, sql in views.items()}
+    return Adoption(tuple(_with_references(tables, renamed.values())), renamed)
+
+
+def _names(written: Sequence[str], taken: set[str]) -> dict[str, str]:
+    """By what a table is called (in lower case) its source's name: its last part, or as many as tell them apart.
+
+    >>> _names(["sales.orders", "web.orders", "delta./lake/2024/lines"], set())
+    {'sales.orders': 'orders', 'web.orders': 'web_orders', 'delta./lake/2024/lines': 'lines'}
+    """
+    found: dict[str, str] = {}
+    for text in written:
+        parts = [re.sub(r"\W", "_", p) for p in re.split(r"[./]", text) if p]
+        options = ["_".join(parts[-n:]) for n in range(1, len(parts) + 1)]
+        options = [f"t_{o}" if o[0].isdigit() else o for o in options]
+        free = [o for o in options if o.lower() not in {*(n.lower() for n in found.values()), *taken}]
+        found[text.lower()] = check_name(free[0] if free else f"{options[-1]}_{len(found)}", "source")
+    return found
+
+
+def _place(written: str, folder: str) -> str:
+    """Where a table lies: the path that it names, below a folder of tables, or as the catalog calls it."""
+    if written.lower().startswith("delta.") and is_path(written):
+        return written[len("delta.") :]
+    if folder:
+        below = Location.of(folder) / written.rsplit(".", 1)[-1]
+        if (below / "_delta_log").exists():
+            return below.url
+    return written
+
+
+def _table(name: str, written: str, location: str) -> Table:
+    if not is_path(location):
+        return Table(name, written, location)
+    place = parameters.location(location, f"the place of {written}")
+    try:
+        delta = native.table(place)
+    except Exception as error:
+        raise SourceError(
+            f"{written} is not a Delta table at {place}: {str(error).splitlines()[0]}.",
+            f"Say where it lies: --table {name}=PATH.",
+        ) from error
+    feed = str(delta.metadata().configuration.get(FEED, "false")).lower() == "true"
+    if native.refusal(delta):
+        return Table(name, written, place, feed)
+    columns = columns_of(delta.schema().to_json())
+    rows, key = counted_key(delta, columns)
+    return Table(name, written, place, feed, rows, key)
+
+
+def counted_key(delta: DeltaTable, columns: Sequence[Column]) -> tuple[int, tuple[str, ...]]:
+    """The rows of a table and its key, one column or two, that counting confirms; () where there is none."""
+    named = [c.name for c in columns if keyable(c.type)]
+    tried = [n for n in named if _KEY_NAME.search(n)][:_TRIED] or named[:1]
+    counts = ", ".join(f"count(DISTINCT {native_ident(c)}) AS c{i}" for i, c in enumerate(tried))
+    row = native.query(f"SELECT count(*) AS n{', ' if counts else ''}{counts} FROM t", {"t": delta}).to_pylist()[0]
+    rows = int(row["n"])
+    single = next((c for i, c in enumerate(tried) if row[f"c{i}"] == rows), None)
+    if not rows or single is not None:
+        return rows, (single,) if rows and single is not None else ()
+    for pair in itertools.combinations(tried, 2):
+        listed = ", ".join(native_ident(c) for c in pair)
+        there = " AND ".join(f"{native_ident(c)} IS NOT NULL" for c in pair)
+        asked = f"SELECT count(*) AS n FROM (SELECT DISTINCT {listed} FROM t WHERE {there}) AS d"
+        if native.query(asked, {"t": delta})["n"][0].as_py() == rows:
+            return rows, pair
+    return rows, ()
+
+
+def _with_references(tables: Sequence[Table], sqls: Iterable[str]) -> list[Table]:
+    """The tables with their foreign keys: columns that a query equals with another's key, and hold nothing else."""
+    looked = {t.name: native.table(t.location) for t in tables if t.rows is not None}
+    columns = {n: {c.name.lower(): c.name for c in columns_of(d.schema().to_json())} for n, d in looked.items()}
+    equal = {frozenset(pair) for sql in sqls for pair in _equalities(sql)}
+    made = []
+    for table in tables:
+        found: dict[str, str] = {}
+        for other in tables:
+            if table.name == other.name or not {table.name, other.name} <= set(looked) or len(other.primary_key) != 1:
+                continue
+            key = other.primary_key[0]
+            for lower, column in columns[table.name].items():
+                joined = frozenset((lower, key.lower())) in equal
+                if joined and (column,) != table.primary_key and _refers(looked, table.name, column, other.name, key):
+                    found.setdefault(column, other.name)
+        made.append(Table(**{**vars(table), "foreign_keys": found}))
+    return made
+
+
+def _equalities(sql: str) -> list[tuple[str, str]]:
+    """The names of the columns that a query sets equal; those of USING are equal to themselves."""
+    tree = sqlglot.parse_one(sql, read=IvmSpark)
+    found = [
+        (e.this.name.lower(), e.expression.name.lower())
+        for e in tree.find_all(exp.EQ)
+        if isinstance(e.this, exp.Column) and isinstance(e.expression, exp.Column)
+    ]
+    return found + [
+        (u.name.lower(), u.name.lower()) for j in tree.find_all(exp.Join) for u in j.args.get("using") or ()
+    ]
+
+
+def _refers(looked: Mapping[str, DeltaTable], table: str, column: str, other: str, key: str) -> bool:
+    mine, its = native_ident(column), native_ident(key)
+    try:
+        lost = native.query(
+            f"SELECT count(*) AS n FROM a LEFT ANTI JOIN b ON a.{mine} = b.{its} WHERE a.{mine} IS NOT NULL",
+            {"a": looked[table], "b": looked[other]},
+        )
+    except Exception:  # noqa: BLE001 - columns of types that can't be compared are no reference
+        return False
+    return bool(lost["n"][0].as_py() == 0)
+
+
+def _renamed(sql: str, names: Mapping[str, str]) -> str:
+    """A query with its tables called by the sources' names; one that is called otherwise keeps its name as an alias.
+
+    >>> _renamed("SELECT orders.id FROM web.orders", {"web.orders": "web_orders"})
+    'SELECT orders.id FROM web_orders AS `orders`'
+    """
+    for written, start, end, aliased in reversed(relation_tables(sql)):
+        name, last = names.get(written.lower()), written.rsplit(".", 1)[-1]
+        if name is not None and name != written:
+            plain = aliased or is_path(written) or last.lower() == name.lower()
+            sql = sql[:start] + name + ("" if plain else f" AS {ident(last)}") + sql[end:]
+    return sql
+
+
+def switch_on(tables: Sequence[Table]) -> None:
+    """Switch the change feeds of tables on: a property of theirs; from then on their writers keep change files."""
+    for table in tables:
+        native.table(table.location).alter.set_table_properties({FEED: "true"})
+
+
+def write(adoption: Adoption, folder: Path, name: str) -> list[str]:
+    """Write the pipeline folder; returns its files. Raises ConfigError where one of them is there already."""
+    check_name(name, "pipeline")
+    files = {"pipeline.yml": _yaml(adoption, name)} | {f"views/{v}.sql": f"{s}\n" for v, s in adoption.views.items()}
+    return write_new(folder, files, "Choose another folder with --to.")
+
+
+def _yaml(adoption: Adoption, name: str) -> str:
+    sources = {}
+    for t in adoption.tables:
+        key = t.primary_key[0] if len(t.primary_key) == 1 else list(t.primary_key)
+        place = {"path" if is_path(t.location) else "table": t.location}
+        references = {"foreign_keys": dict(t.foreign_keys)} if t.foreign_keys else {}
+        sources[t.name] = place | ({"primary_key": key} if t.primary_key else {}) | references
+    return yaml.safe_dump({"name": name, "root": "./lake", "schedule": None, "sources": sources}, sort_keys=False)

@@ -1,0 +1,1 @@
+"""Rows wherever they lie, and what statements make of them."""

@@ -1,0 +1,97 @@
+"""Rows somewhere: in this process as Arrow, or as Parquet that Spark wrote under the root.
+
+    Rows  =  pa.Table  |  StagedRows              both have `num_rows`
+
+Invariant: rows beyond a profile's limits (`ivm.planner.limits`) are staged; of these, only counts and capped samples
+come into this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from ivm.errors import StateError
+from ivm.lake import native
+from ivm.lake.types import columns_of
+from ivm.names import ident, parquet_ref
+from ivm.plan.nodes import Column
+from ivm.session import stored_as_read
+from ivm.storage.location import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """So many rows with these columns, as Parquet files in a folder."""
+
+    location: Location
+    columns: tuple[Column, ...]
+    num_rows: int
+
+    @property
+    def ref(self) -> str:
+        """The rows as a FROM item of Spark."""
+        return parquet_ref(self.location.url)
+
+    def collect(self, limit: int) -> pa.Table:
+        """The rows, or the first of them where there are more than `limit`."""
+        return native.plain(native.parquet(self.location).head(limit))
+
+
+Rows: TypeAlias = pa.Table | StagedRows
+
+
+def stage(
+    spark: SparkSession,
+    sql: str,
+    folder: Location,
+    columns: Sequence[Column] | None = None,
+    stamps: Mapping[str, int] = MappingProxyType({}),
+) -> StagedRows:
+    """Write a statement's rows; with `columns` under these names and types (by position), and a column for each stamp.
+
+    Raises StateError as `write_counted`.
+    """
+    if columns is not None:
+        named = ", ".join(ident(f"c{i}") for i in range(len(columns)))
+        listed = [f"CAST({ident(f'c{i}')} AS {c.type}) AS {ident(c.name)}" for i, c in enumerate(columns)]
+        listed += [f"CAST({value} AS bigint) AS {ident(name)}" for name, value in stamps.items()]
+        sql = f"SELECT {', '.join(listed)} FROM ({sql}) AS `__ivm_staged`({named})"
+        columns = (*columns, *(Column(name, "bigint") for name in stamps))
+    frame = spark.sql(sql)
+    columns = columns_of(frame.schema.json()) if columns is None else columns
+    with stored_as_read(spark, columns):
+        return StagedRows(folder, tuple(columns), write_counted(frame, folder))
+
+
+def few(rows: StagedRows, most: int) -> Rows:
+    """The rows in this process where they are at most so many."""
+    return rows.collect(most) if rows.num_rows <= most else rows
+
+
+def write_counted(frame: DataFrame, folder: Location) -> int:
+    """Write rows as Parquet to a folder that isn't there yet; returns how many.
+
+    Raises StateError where not as many rows lie there as were written: executors that have another disk, or somebody
+    else's job.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import count, lit
+
+    written = Observation()
+    frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder.spark)
+    found = int(native.parquet(folder).count_rows()) if folder.exists() else 0
+    if found != written.get["rows"]:
+        raise StateError(
+            f"Spark wrote {written.get['rows']:,} rows to {folder}, and {found:,} are there.",
+            "Spark's executors and this process must see one root, to which nobody else writes (docs/clusters.md); "
+            "run the refresh again.",
+        )
+    return found

@@ -1,0 +1,202 @@
+"""Datasets whose rows go through this process, since they are few: read by delta-rs, handed to Spark as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.feed.datasets import Datasets, Part, register
+from ivm.feed.input import Input, Wanted
+from ivm.feed.key_sets import Picked, slice_sql
+from ivm.lake import native
+from ivm.lake.keys import distinct, ends, filtered, wide
+from ivm.names import ident
+from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column
+from ivm.planner.limits import EMBEDDED, Limits
+from ivm.rewrite.delta_join import State
+from ivm.rewrite.slices import DELTA, Match, Provider
+from ivm.storage.location import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class ArrowDatasets(Datasets):
+    """Slices are Arrow tables.
+
+    Loading raises `native.LargeReadError` for one of more rows than the profile's `slice_rows`.
+    """
+
+    def __init__(
+        self,
+        spark: Callable[[], SparkSession],
+        scratch: Location,
+        tag: str,
+        inputs: Mapping[str, Input],
+        limits: Limits = EMBEDDED,
+    ) -> None:
+        super().__init__(spark, scratch, tag, inputs, limits)
+        self._slices: dict[str, pa.Table] = {}
+        self._keys_of: dict[Match, pa.Table] = {}
+        self._matched: dict[str, list[Wanted]] = {}
+
+    def beside(self, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
+        return ArrowDatasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits)
+
+    def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
+        """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""
+        source = self.inputs[relation]
+        keys = wide(rows).rename_columns([f"k{i}" for i in range(rows.num_columns)])
+        folder = self._scratch / f"{self._tag}_{relation}_rows"
+        table = native.table(source.path, source.version)
+        wanted = [(rows.column_names, keys, False)]
+        limits = self._limits
+        return native.read_matching(
+            table, source.schema.names, wanted, folder, literals=limits.literal_keys, most=limits.slice_rows
+        ).cast(source.schema)
+
+    def _delta(self, relation: str) -> pa.Table | None:
+        delta = self.inputs[relation].delta
+        assert delta is None or isinstance(delta, pa.Table), f"the delta of {relation} is staged"
+        return delta
+
+    def _load_whole(self, relation: str) -> None:
+        source = self.inputs[relation]
+        if source.native and source.rows is not None and source.rows <= self._limits.native_whole_rows:
+            self._slices[relation] = native.read(
+                native.table(source.path, source.version), [c.name for c in source.columns]
+            ).cast(source.schema)
+            self._whole.add(relation)
+            self._sliced[relation] = self._slices[relation].num_rows
+
+    def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
+        """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
+        source = self.inputs[relation]
+        wanted: dict[tuple[str, ...], list[pa.Table]] = {}
+        merged = []
+        for match in sorted(matches, key=repr):
+            keys = self._keys(match)
+            if keys.num_rows and match.between:
+                merged.append(Wanted(match.columns, keys, between=True))
+            elif keys.num_rows:
+                wanted.setdefault(match.columns, []).append(keys)
+        for mine, tables in wanted.items():
+            merged.append(
+                Wanted(mine, distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables])))
+            )
+        found = self._slices.setdefault(relation, source.schema.empty_table())
+        self._sliced[relation] = found.num_rows
+        if not merged:
+            return
+        most = self._limits.slice_rows - found.num_rows
+        columns = [c.name for c in source.columns]
+        folder = self._scratch / f"{self._tag}_{relation}_{level}"
+        indexes = [source.index(w) for w in merged]
+        if all(indexes):
+            rows = source.schema.empty_table()
+            for i, (index, wanted_) in enumerate(zip(indexes, merged, strict=True)):
+                assert index is not None
+                more = index.find(columns, wanted_, folder / str(i)).cast(source.schema)
+                for earlier in merged[:i]:
+                    more = more.filter(pc.invert(earlier.of(more)))
+                rows = pa.concat_tables([rows, more])
+        elif source.native:
+            keys = [(w.columns, w.keys, w.between) for w in merged]
+            table = native.table(source.path, source.version)
+            rows = native.read_matching(table, columns, keys, folder, literals=self._limits.literal_keys, most=most)
+        else:
+            rows = self._slice_by_spark(source, level, columns, merged, most)
+        if rows.num_rows > most:
+            raise native.LargeReadError(f"more than {most:,} rows")
+        for earlier in self._matched.get(relation, []):
+            rows = rows.filter(pc.invert(earlier.of(rows)))
+        self._matched.setdefault(relation, []).extend(merged)
+        self._slices[relation] = pa.concat_tables([found, rows.cast(source.schema)])
+        self._sliced[relation] = self._slices[relation].num_rows
+
+    def _slice_by_spark(
+        self, source: Input, level: int, columns: Sequence[str], merged: Sequence[Wanted], most: int
+    ) -> pa.Table:
+        spark, picked = self._spark(), []
+        for i, wanted in enumerate(merged):
+            if wanted.between:
+                low, high = wanted.keys.column(0).to_pylist()
+                picked.append(Picked(wanted.columns, ends=(low, high)))
+                continue
+            name = f"__ivm_{self._tag}_{source.relation}_{level}_keys_{i}"
+            spark.createDataFrame(wanted.keys).createOrReplaceTempView(name)
+            picked.append(Picked(wanted.columns, ident(name), nulls=True))
+        sql = slice_sql(self._table(source.relation), columns, picked, [])
+        path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
+        spark.sql(sql).write.mode("overwrite").parquet(path.spark)
+        found = native.parquet(path)
+        if found.count_rows() > most:
+            raise native.LargeReadError(f"more than {most:,} rows")
+        return native.plain(found.to_table())
+
+    def _keys(self, match: Match) -> pa.Table:
+        """Distinct values of the provider's columns, old and new state both; NULLs only where they match."""
+        if match not in self._keys_of:
+            provider = match.provider
+            parts = []
+            delta = self._delta(provider.relation)
+            if delta is not None:
+                parts.append(self._provided(delta, provider))
+            if provider.level != DELTA and provider.relation in self._slices:
+                parts.append(self._provided(self._slices[provider.relation], provider))
+            keys = pa.concat_tables(parts) if parts else pa.table({})
+            if match.between:
+                self._keys_of[match] = ends(keys)
+            else:
+                self._keys_of[match] = distinct(keys if match.nulls else keys.drop_null()) if parts else keys
+        return self._keys_of[match]
+
+    def _provided(self, rows: pa.Table, provider: Provider) -> pa.Table:
+        """The provider's columns, called k0, k1, ..., of those of the rows that it means."""
+        rows = filtered(rows, provider.filters)
+        if provider.via is not None and rows.num_rows:
+            keys = self._keys(provider.via)
+            rows = (
+                rows.filter(Wanted(provider.via.columns, keys, provider.via.between).of(rows))
+                if keys.num_rows
+                else rows.slice(0, 0)
+            )
+        return wide(rows.select(list(provider.columns)).rename_columns([f"k{i}" for i in range(len(provider.columns))]))
+
+    def _register(self, name: str, relation: str, part: Part) -> None:
+        if part is Part.DELTA:
+            rows, flags = self._delta(relation), [WEIGHT]
+        elif part is Part.BOTH:
+            rows, flags = self._flagged(relation), [IN_NEW, IN_OLD]
+        else:
+            rows, flags = self._slices[relation], []
+        columns = [*self.inputs[relation].columns, *(Column(f, "int") for f in flags)]
+        register(self._spark(), name, rows, columns, self._scratch)
+
+    def _flagged(self, relation: str) -> pa.Table:
+        """The rows of both states: those of the slice that did not change, and the delta's."""
+        source, delta = self.inputs[relation], self._delta(relation)
+        assert delta is not None
+        rows = self._slices.get(relation, source.schema.empty_table())
+        names = source.schema.names
+        # The slice was read in one state; the delta's rows of that state are flagged below, so they leave it here.
+        there = (
+            delta.filter(pc.equal(delta[WEIGHT], 1 if source.base is State.NEW else -1))
+            .select(names)
+            .cast(source.schema)
+        )
+        both = pa.concat_tables([_constant(rows, WEIGHT, 1), _constant(there, WEIGHT, -1)])
+        unchanged = native.consolidate(both, names) if rows.num_rows else both.slice(0, 0)
+        unchanged = unchanged.filter(pc.greater(unchanged[WEIGHT], 0)).select(names)
+        inserted, deleted = (
+            delta.filter(pc.equal(delta[WEIGHT], w)).select(names).cast(source.schema) for w in (1, -1)
+        )
+        parts = [(unchanged, 1, 1), (inserted, 1, 0), (deleted, 0, 1)]
+        return pa.concat_tables([_constant(_constant(t, IN_NEW, n), IN_OLD, o) for t, n, o in parts])
+
+
+def _constant(rows: pa.Table, name: str, value: int) -> pa.Table:
+    return rows.append_column(name, pa.array([value], pa.int32()).take(pa.array([0] * rows.num_rows, pa.int8())))

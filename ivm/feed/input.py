@@ -1,0 +1,72 @@
+"""A relation as an epoch reads it, and what of it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ivm.engine.rows import Rows
+from ivm.lake.keys import matching, within
+from ivm.plan.nodes import Column
+from ivm.rewrite.delta_join import State
+from ivm.storage.location import Location
+
+
+@dataclass(frozen=True)
+class Index:
+    """The same rows arranged by `keys`; `find` gives those that are wanted (columns, keys, scratch folder)."""
+
+    keys: tuple[str, ...]
+    find: Callable[[Sequence[str], Wanted, Location], pa.Table]
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """A trace of accumulators, with the condition for the batches that are read."""
+
+    path: str
+    columns: tuple[Column, ...]
+    before: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """A relation in an epoch: its snapshot that is read, which state that is, and its delta.
+
+    `delta` is None where nothing changed; its rows have the needed columns and WEIGHT +1 or -1.
+    """
+
+    relation: str
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    path: str
+    version: int | None
+    base: State
+    native: bool
+    delta: Rows | None
+    rows: int | None
+    #: The version of the old state, where the table still has it.
+    since: int | None = None
+    indexes: tuple[Index, ...] = ()
+    #: Of a unit that keeps them.
+    accumulators: Accumulators | None = None
+
+    def index(self, wanted: Wanted) -> Index | None:
+        """The index that finds these rows, if there is one."""
+        fitting = (i for i in self.indexes if not wanted.between and set(i.keys) <= set(wanted.columns))
+        return max(fitting, key=lambda i: len(i.keys), default=None)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Rows to read: those whose columns are among the keys, or with `between` lie between two ends."""
+
+    columns: tuple[str, ...]
+    keys: pa.Table
+    between: bool = False
+
+    def of(self, rows: pa.Table) -> pa.Array:
+        """Which of these rows are wanted."""
+        return (within if self.between else matching)(rows, self.columns, self.keys)

@@ -1,0 +1,104 @@
+"""Key sets and slices as SQL, for those that stay with Spark: what `ivm.lake.keys` does with Arrow tables (pure).
+
+    keys(match)      the distinct values of the provider's columns, called k0, k1, ..., integers as 64-bit ones
+    slice            rows that any of the conditions picks, and that none of an earlier level's picked
+
+Where NULL may be among the keys it equals NULL; otherwise no key is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ivm.names import ident, literal
+from ivm.plan.nodes import Filter
+from ivm.sql.render import columns_sql
+
+_INTEGERS = ("tinyint", "smallint", "int")
+_PATTERNS = {"prefix": "STARTSWITH", "suffix": "ENDSWITH", "contains": "CONTAINS"}
+#: The alias of the rows that provide keys.
+_ROWS = "__ivm_p"
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Rows whose columns are among the rows of the FROM item `keys`, or whose one column lies between two `ends`."""
+
+    columns: tuple[str, ...]
+    keys: str = ""
+    nulls: bool = False
+    ends: tuple[float, float] | None = None
+
+    def condition(self, alias: str) -> str:
+        """The SQL condition on an alias's rows."""
+        if self.ends is not None:
+            low, high = self.ends
+            return f"CAST({ident(alias)}.{ident(self.columns[0])} AS double) BETWEEN {low!r}D AND {high!r}D"
+        equal = "<=>" if self.nulls else "="
+        on = " AND ".join(
+            f"`__ivm_k`.{ident(f'k{i}')} {equal} {ident(alias)}.{ident(c)}" for i, c in enumerate(self.columns)
+        )
+        return f"EXISTS (SELECT 1 FROM {self.keys} AS `__ivm_k` WHERE {on})"
+
+    def negation(self, alias: str) -> str:
+        """The condition on all other rows."""
+        picked = self.condition(alias)
+        return f"NOT {picked}" if self.ends is None else f"NOT COALESCE({picked}, FALSE)"
+
+
+def provided(
+    rows: str, columns: Sequence[str], types: Mapping[str, str], filters: Sequence[Filter], via: Picked | None
+) -> str:
+    """These columns, as keys, of the rows of a FROM item that meet all filters and that `via` picks.
+
+    `types` are those of its columns by name.
+    """
+    listed = ", ".join(f"{_wide(c, types[c])} AS {ident(f'k{i}')}" for i, c in enumerate(columns))
+    conditions = [met(f, types[f.column], _ROWS) for f in filters] + ([via.condition(_ROWS)] if via is not None else [])
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT {listed} FROM {rows} AS {ident(_ROWS)}{where}"
+
+
+def key_set(parts: Sequence[str], width: int, nulls: bool) -> str:
+    """Each key of the parts once; those with a NULL only with `nulls`."""
+    names = [f"k{i}" for i in range(width)]
+    some = " AND ".join(f"{ident(n)} IS NOT NULL" for n in names)
+    every = "\nUNION ALL\n".join(parts)
+    return f"SELECT DISTINCT {columns_sql(names)}\nFROM ({every}) AS `__ivm_keys`" + (
+        "" if nulls else f"\nWHERE {some}"
+    )
+
+
+def slice_sql(table: str, columns: Sequence[str], picked: Sequence[Picked], earlier: Sequence[Picked]) -> str:
+    """The rows of a table that one of `picked` means and none of `earlier`."""
+    some = " OR ".join(p.condition("t") for p in picked)
+    none = "".join(f"\nAND {p.negation('t')}" for p in earlier)
+    return f"SELECT {columns_sql(columns, 't')}\nFROM {table} AS t\nWHERE ({some}){none}"
+
+
+def met(f: Filter, type_: str, alias: str) -> str:
+    """The SQL condition of a filter on a column of this type.
+
+    >>> met(Filter("d", ">=", ("2024-01-01",)), "date", "t"), met(Filter("s", "prefix", ("a",)), "string", "t")
+    ("`t`.`d` >= DATE '2024-01-01'", "STARTSWITH(`t`.`s`, 'a')")
+    >>> met(Filter("n", "in", ("1", "-2")), "int", "t")
+    '`t`.`n` IN (1, -2)'
+    """
+    column = f"{ident(alias)}.{ident(f.column)}"
+    if f.op in _PATTERNS:
+        return f"{_PATTERNS[f.op]}({column}, {literal(f.values[0])})"
+    values = ", ".join(_constant(v, type_) for v in f.values)
+    return f"{column} IN ({values})" if f.op == "in" else f"{column} {f.op} {values}"
+
+
+def _constant(text: str, type_: str) -> str:
+    if type_ == "string":
+        return literal(text)
+    return f"DATE {literal(text)}" if type_ == "date" else f"{Decimal(text):f}"
+
+
+def _wide(column: str, type_: str) -> str:
+    name = f"{ident(_ROWS)}.{ident(column)}"
+    return f"CAST({name} AS bigint)" if type_ in _INTEGERS else name

@@ -1,0 +1,256 @@
+"""Sums over a whole view by which expectations on its state are judged, so that a check costs as much as the change.
+
+    sums(state after) = sums(state before) + sum over the batch of weight x sums(row)
+
+    rows        how many rows
+    columns     how many are not NULL, and their total (integers and decimals: exact)
+    values      how often each value is there, up to MAX_VALUES of them
+    repeated    how many values are there, how many rows share theirs with another one
+    judged      how many rows Great Expectations' own judgement of each row finds missing, how many unexpected
+
+Invariant: what is kept here is exact. An expectation is left to Great Expectations, over all rows, where its verdict on
+a row may depend on others, on the engine, or on how a batch of rows happens to be typed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from importlib.metadata import version
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.quality.catalog import rule_parts
+
+#: Of a column with more values than this they are not kept.
+MAX_VALUES = 1_000
+Numbers = dict[str, Any]
+#: The number of rows, which the manifest knows as well.
+ROWS_KEY = "rows"
+
+
+class Kind(Enum):
+    """Which sums an expectation is judged by."""
+
+    ROWS = "rows"
+    COLUMN = "column"
+    VALUES = "values"
+    REPEATED = "repeated"
+    JUDGED = "judged"
+
+
+_KINDS = {
+    "expect_table_row_count_to_be_between": Kind.ROWS,
+    "expect_table_row_count_to_equal": Kind.ROWS,
+    "expect_column_sum_to_be_between": Kind.COLUMN,
+    "expect_column_mean_to_be_between": Kind.COLUMN,
+    "expect_column_proportion_of_non_null_values_to_be_between": Kind.COLUMN,
+    "expect_column_distinct_values_to_be_in_set": Kind.VALUES,
+    "expect_column_distinct_values_to_contain_set": Kind.VALUES,
+    "expect_column_distinct_values_to_equal_set": Kind.VALUES,
+    "expect_column_values_to_be_unique": Kind.REPEATED,
+    "expect_column_unique_value_count_to_be_between": Kind.REPEATED,
+    "expect_column_proportion_of_unique_values_to_be_between": Kind.REPEATED,
+    **dict.fromkeys(
+        (
+            "expect_column_values_to_be_between",
+            "expect_column_values_to_be_in_set",
+            "expect_column_values_to_not_be_in_set",
+            "expect_column_values_to_be_null",
+            "expect_column_values_to_not_be_null",
+            "expect_column_values_to_match_regex",
+            "expect_column_values_to_not_match_regex",
+            "expect_column_value_lengths_to_be_between",
+            "expect_column_value_lengths_to_equal",
+        ),
+        Kind.JUDGED,
+    ),
+}
+_NULLNESS = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")
+#: Arguments by which Great Expectations judges another thing than all rows by their plain values.
+_OTHERWISE = ("row_condition", "condition_parser", "windows", "strict", "parse_strings_as_datetimes")
+#: What decides the verdict, not the sums: suites that differ in these share their sums.
+_VERDICT = ("mostly", "severity", "meta", "notes", "description", "min_value", "max_value", "strict_min", "strict_max")
+_SHOWN = ("meta", "notes", "description", "severity", "mostly")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An expectation that can be judged by sums: its place in the suite, and the sums' key."""
+
+    place: int
+    name: str
+    arguments: Mapping[str, Any]
+    kind: Kind
+    column: str
+    key: str
+
+
+def keepable(place: int, view: str, rule: Mapping[str, Any], schema: pa.Schema) -> Kept | None:
+    """How an expectation of the suite can be judged by sums; None where only all rows can tell."""
+    name, arguments = rule_parts(view, rule)
+    kind = _KINDS.get(name)
+    if kind is None or any(arguments.get(a) for a in _OTHERWISE) or _parametrized(arguments):
+        return None
+    column = arguments.get("column", "")
+    if kind is not Kind.ROWS and (
+        column not in schema.names or not _fit(kind, name, schema.field(column).type, arguments)
+    ):
+        return None
+    dropped = _SHOWN if kind is Kind.JUDGED else (*_VERDICT, "value_set", "value")
+    rest = {k: v for k, v in sorted(arguments.items()) if k not in dropped}
+    judge = [name, version("great-expectations")] if kind is Kind.JUDGED else []
+    what = [kind.value, *judge, str(schema.field(column).type) if column else "", rest]
+    key = ROWS_KEY if kind is Kind.ROWS else json.dumps(what, default=str)
+    return Kept(place, name, arguments, kind, column, key)
+
+
+def _parametrized(arguments: Mapping[str, Any]) -> bool:
+    return any(isinstance(v, Mapping) for k, v in arguments.items() if k != "meta")
+
+
+def _fit(kind: Kind, name: str, type_: pa.DataType, arguments: Mapping[str, Any]) -> bool:
+    """Whether values of this type are told apart, and added, exactly here and by Great Expectations alike."""
+    whole, text = pa.types.is_integer(type_), pa.types.is_string(type_)
+    if kind is Kind.COLUMN:
+        if name == "expect_column_proportion_of_non_null_values_to_be_between":
+            return not pa.types.is_floating(type_)
+        return bool(whole or pa.types.is_decimal(type_))
+    if kind is Kind.REPEATED:
+        return bool(whole or text or pa.types.is_boolean(type_))
+    if kind is Kind.VALUES:
+        wanted = arguments.get("value_set")
+        same = isinstance(wanted, list) and all(type(v) is (int if whole else str) for v in wanted)
+        return bool(whole or text) and same
+    if name in _NULLNESS:
+        return not pa.types.is_nested(type_)
+    if "regex" in name or "lengths" in name:
+        return bool(text)
+    return bool(whole or text or pa.types.is_boolean(type_) or pa.types.is_decimal(type_) or pa.types.is_date(type_))
+
+
+def same_in_spark(kept: Kept, schema: pa.Schema) -> bool:
+    """Whether Spark's judgement of each row is that of this process, so that one's counts go on with the other's."""
+    type_ = schema.field(kept.column).type
+    if kept.name in _NULLNESS:
+        return not pa.types.is_floating(type_)
+    return kept.name == "expect_column_values_to_be_between" and pa.types.is_integer(type_)
+
+
+# -- sums -------------------------------------------------------------------------------------------
+
+
+def of_rows(kept: Kept, rows: pa.Table, weights: pa.Array | None = None) -> Numbers:
+    """The sums of rows that are there as often as their weights say (once each without).
+
+    Of the kind REPEATED only for a whole state; JUDGED ones are Great Expectations' to count.
+    """
+    ones = weights if weights is not None else pa.array([1] * rows.num_rows, pa.int64())
+    total = {"rows": _sum(ones)}
+    if kept.kind is Kind.ROWS:
+        return total
+    column = rows[kept.column].combine_chunks()
+    there = pc.is_valid(column)
+    if kept.kind is Kind.COLUMN:
+        numbers = total | {"nonnull": _sum(pc.filter(ones, there))}
+        return numbers | ({"total": str(_weighted(column, ones))} if _is_number(column.type) else {})
+    grouped = pa.table({"v": column.filter(there), "n": pc.filter(ones, there)}).group_by("v").aggregate([("n", "sum")])
+    counts = grouped["n_sum"]
+    if kept.kind is Kind.REPEATED:
+        repeated = pc.filter(counts, pc.greater(counts, 1))
+        return total | {"nonnull": _sum(counts), "distinct": grouped.num_rows, "repeated": _sum(repeated)}
+    if grouped.num_rows > MAX_VALUES:
+        return total
+    pairs = zip(grouped["v"].to_pylist(), counts.to_pylist(), strict=True)
+    return total | {"values": sorted([v, n] for v, n in pairs if n)}
+
+
+def by_sql(kept: Kept, rows: str, column: str, type_: pa.DataType) -> str:
+    """The statement whose one row, or whose rows (value, count), give the same sums of the rows of a SELECT."""
+    if kept.kind is Kind.ROWS:
+        return f"SELECT count(*) AS rows_ FROM ({rows})"
+    if kept.kind is Kind.COLUMN:
+        total = f"CAST(sum(CAST({column} AS decimal(38, {_scale(type_)}))) AS string)" if _is_number(type_) else "NULL"
+        return f"SELECT count(*) AS rows_, count({column}) AS nonnull, {total} AS total FROM ({rows})"
+    groups = f"SELECT {column} AS v, count(*) AS n FROM ({rows}) GROUP BY {column}"
+    if kept.kind is Kind.VALUES:
+        return f"{groups} LIMIT {MAX_VALUES + 2}"
+    return (
+        "SELECT sum(n) AS rows_, sum(CASE WHEN v IS NULL THEN 0 ELSE n END) AS nonnull, count(v) AS distinct_, "
+        f"sum(CASE WHEN v IS NOT NULL AND n > 1 THEN n ELSE 0 END) AS repeated FROM ({groups})"
+    )
+
+
+def of_sql(kept: Kept, found: pa.Table) -> Numbers:
+    """The sums from what such a statement returns."""
+    if kept.kind is Kind.VALUES:
+        pairs = [[v, int(n)] for v, n in zip(found["v"].to_pylist(), found["n"].to_pylist(), strict=True)]
+        rows = {"rows": sum(n for _, n in pairs)}
+        whole = len(pairs) <= MAX_VALUES
+        return rows | {"values": sorted(p for p in pairs if p[0] is not None)} if whole else {}
+    row = found.to_pylist()[0]
+    numbers: Numbers = {k.rstrip("_"): int(row[k] or 0) for k in found.column_names if k != "total"}
+    return numbers | ({"total": str(row["total"] or 0)} if kept.kind is Kind.COLUMN and "total" in row else {})
+
+
+def added(before: Numbers, change: Numbers) -> Numbers:
+    """The sums of both. Where values are too many to be kept, they are not in it."""
+    after: Numbers = {k: v + change[k] for k, v in before.items() if isinstance(v, int)}
+    if "total" in before:
+        after["total"] = str(Decimal(before["total"]) + Decimal(change["total"]))
+    if "values" in before and "values" in change:
+        counts = dict(before["values"])
+        for value, n in change["values"]:
+            counts[value] = counts.get(value, 0) + n
+        left = sorted([v, n] for v, n in counts.items() if n)
+        after |= {"values": left} if len(left) <= MAX_VALUES else {}
+    return after
+
+
+def moved(before: Numbers, rows: int, old: Sequence[int], new: Sequence[int]) -> Numbers:
+    """The sums of REPEATED values after a batch.
+
+    It changes the number of rows, and how often the values that it touches are there from `old` to `new`.
+    """
+    return {
+        "rows": before["rows"] + rows,
+        "nonnull": before["nonnull"] + sum(new) - sum(old),
+        "distinct": before["distinct"] + sum(n > 0 for n in new) - sum(n > 0 for n in old),
+        "repeated": before["repeated"] + sum(n for n in new if n > 1) - sum(n for n in old if n > 1),
+    }
+
+
+def of_entry(entry: Mapping[str, Any]) -> Numbers:
+    """The sums that Great Expectations' own result tells; none where it could not judge."""
+    found = entry.get("result") or {}
+    if "element_count" not in found or found.get("unexpected_count") is None:
+        return {}
+    return {
+        "rows": int(found["element_count"]),
+        "missing": int(found.get("missing_count") or 0),
+        "unexpected": int(found["unexpected_count"]),
+    }
+
+
+def _sum(counts: Any) -> int:
+    return int(pc.sum(counts).as_py() or 0)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_decimal(type_))
+
+
+def _scale(type_: pa.DataType) -> int:
+    return int(type_.scale) if pa.types.is_decimal(type_) else 0
+
+
+def _weighted(column: pa.Array, weights: pa.Array) -> Decimal:
+    """The sum of weight times value in Python's own numbers, which don't overflow; by groups of equal values."""
+    groups = pa.table({"v": column, "n": weights}).group_by("v").aggregate([("n", "sum")])
+    pairs = zip(groups["v"].to_pylist(), groups["n_sum"].to_pylist(), strict=True)
+    return sum((Decimal(v) * n for v, n in pairs if v is not None), Decimal(0))

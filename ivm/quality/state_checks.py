@@ -1,0 +1,224 @@
+"""Expectations on the state that would result: by kept sums and the change where they can be, else over all rows.
+
+kept sums + what the batch adds to them  ->  verdict          cost: the change
+no kept sums of what is published        ->  counted anew over all rows, and kept
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.lake import native
+from ivm.names import ident
+from ivm.plan.nodes import WEIGHT
+from ivm.quality.expectations import JUDGED, build, judged, noted, recorded
+from ivm.quality.fact_store import Facts, FactStore
+from ivm.quality.facts import (
+    ROWS_KEY,
+    Kept,
+    Kind,
+    Numbers,
+    added,
+    by_sql,
+    keepable,
+    moved,
+    of_entry,
+    of_rows,
+    of_sql,
+    same_in_spark,
+)
+from ivm.quality.results import Result
+from ivm.quality.verdicts import result_of
+from ivm.refresh.context import Context
+from ivm.refresh.records import Outcome
+from ivm.refresh.relations import unit_delta_table
+
+#: All rows of the resulting state: as a table, or as the SELECT that gives them where Spark shall judge.
+Rows = Callable[[], pa.Table | str]
+Entry = dict[str, Any]
+_LEFT = "__ivm_left"
+
+
+def check_state(
+    context: Context,
+    epoch: int,
+    outcome: Outcome,
+    rules: Sequence[Mapping[str, Any]],
+    store: FactStore,
+    rows: Rows,
+    batch: pa.Table | None = None,
+) -> list[Result]:
+    """Judge the state that an outcome leads to; `batch` is what it merges (rows and WEIGHT).
+
+    None for a table anew, and for a batch that is not held by this process. The sums of that state are put into the
+    store, if its size is known.
+    """
+    started = time.perf_counter()
+    state, view = outcome.state, context.views[outcome.view].name
+    assert state is not None
+    expectations, schema = build(rules, view), native.arrow_schema(state.schema)
+    kept = [k for i, rule in enumerate(rules) if (k := keepable(i, view, rule, schema)) is not None]
+    published = context.log.manifest().units.get(outcome.unit)
+    facts: dict[str, Numbers] = {}
+    why, size = "the table is written anew", state.rows if outcome.publish == "replace" else None
+    if batch is None and outcome.publish != "replace":
+        why = "the batch is too large for this process"
+    if batch is not None and published is not None:
+        before, why = store.published(outcome.view, published)
+        size = published.rows + int(pc.sum(batch[WEIGHT]).as_py() or 0)
+        facts = _carried(context, outcome, kept, {**before, ROWS_KEY: {"rows": published.rows}}, expectations, batch)
+    entries = _by_sums(kept, facts, "counts")
+    left = [i for i in range(len(rules)) if i not in entries]
+    if left:
+        entries |= _by_rows(context, kept, left, expectations, schema, rows(), facts, why)
+    if size is not None:
+        store.put(outcome.view, epoch, size, facts)
+    ordered = [entries[i] for i in range(len(rules))]
+    seconds = time.perf_counter() - started
+    return recorded(context.layout.checks, view, epoch, "state", ordered, seconds, context.checking.show)
+
+
+def _carried(
+    context: Context,
+    outcome: Outcome,
+    kept: Sequence[Kept],
+    before: Facts,
+    expectations: Sequence[Any],
+    batch: pa.Table,
+) -> dict[str, Numbers]:
+    """By key, the sums of those that were known before, with the batch."""
+    assert outcome.state is not None
+    rows, weights = batch.drop_columns([WEIGHT]), batch[WEIGHT].combine_chunks()
+    known = [k for k in kept if k.key in before]
+    facts: dict[str, Numbers] = {}
+    for k in known:
+        if k.kind is Kind.REPEATED:
+            facts[k.key] = _repeated(context, outcome, k, before[k.key], rows, weights)
+        elif k.kind is not Kind.JUDGED:
+            facts[k.key] = added(before[k.key], of_rows(k, rows, weights))
+    judging = [k for k in known if k.kind is Kind.JUDGED]
+    for k, change in zip(judging, _judged_change([expectations[k.place] for k in judging], batch), strict=True):
+        if change is not None:
+            facts[k.key] = added(before[k.key], change)
+    return facts
+
+
+def _judged_change(expectations: Sequence[Any], batch: pa.Table) -> list[Numbers | None]:
+    """What a batch adds to the counts of Great Expectations' judgement of each row; None where it can't judge."""
+    totals: list[Numbers | None] = [{"rows": 0, "missing": 0, "unexpected": 0} for _ in expectations]
+    for sign in (1, -1):
+        side = batch.filter(pc.greater(pc.multiply(batch[WEIGHT], sign), 0))
+        if not side.num_rows or not expectations:
+            continue
+        copies = np.repeat(np.arange(side.num_rows), np.abs(side[WEIGHT].to_numpy()))
+        rows = side.drop_columns([WEIGHT]).take(pa.array(copies))
+        for i, entry in enumerate(judged(exact_frame(rows), expectations)):
+            counts, so_far = of_entry(entry), totals[i]
+            signed = {k: sign * n for k, n in counts.items()}
+            totals[i] = added(so_far, signed) if so_far is not None and counts else None
+    return totals
+
+
+def _repeated(
+    context: Context, outcome: Outcome, kept: Kept, before: Numbers, rows: pa.Table, weights: pa.Array
+) -> Numbers:
+    """The sums of repeated values: how often those that the batch touches are there, a scan of one column tells."""
+    assert outcome.state is not None
+    change = pa.table({kept.column: rows[kept.column], WEIGHT: weights}).filter(pc.is_valid(rows[kept.column]))
+    change = change.group_by(kept.column, use_threads=False).aggregate([(WEIGHT, "sum")])
+    change = change.rename_columns([kept.column, WEIGHT]).filter(pc.not_equal(change[f"{WEIGHT}_sum"], 0))
+    gained = int(pc.sum(weights).as_py() or 0)
+    if not change.num_rows:
+        return moved(before, gained, [], [])
+    table = unit_delta_table(context, outcome.unit, outcome.state)
+    found = native.copies_left(table, change, [kept.column], _LEFT)
+    new = found[_LEFT].to_pylist()
+    by_value = dict(zip(change[kept.column].to_pylist(), change[WEIGHT].to_pylist(), strict=True))
+    old = [n - by_value[v] for v, n in zip(found[kept.column].to_pylist(), new, strict=True)]
+    return moved(before, gained, old, new)
+
+
+def _by_sums(kept: Sequence[Kept], facts: Facts, how: str) -> dict[int, Entry]:
+    """By place, the results of the expectations that the sums answer."""
+    entries = {}
+    for k in kept:
+        told = result_of(k, facts[k.key]) if facts.get(k.key) else None
+        if told is not None:
+            entries[k.place] = _entry(k, *told, how)
+    return entries
+
+
+def _entry(kept: Kept, success: bool, result: Mapping[str, Any], how: str) -> Entry:
+    """A result as Great Expectations tells its own."""
+    arguments = noted(kept.arguments)
+    meta, severity = {**arguments.pop("meta"), JUDGED: how}, arguments.pop("severity", "critical")
+    kwargs = {k: v for k, v in arguments.items() if k not in ("notes", "description")}
+    return {
+        "success": success,
+        "expectation_config": {"type": kept.name, "kwargs": kwargs, "meta": meta, "severity": severity},
+        "result": dict(result),
+        "meta": {},
+        "exception_info": {"raised_exception": False, "exception_traceback": None, "exception_message": None},
+    }
+
+
+def _by_rows(
+    context: Context,
+    kept: Sequence[Kept],
+    left: Sequence[int],
+    expectations: Sequence[Any],
+    schema: pa.Schema,
+    rows: pa.Table | str,
+    facts: dict[str, Numbers],
+    why: str,
+) -> dict[int, Entry]:
+    """By place, the results of the expectations that are left, over all rows; their sums join the facts."""
+    mine = {k.place: k for k in kept if k.place in left}
+    how = f"rows: {why}" if why else "rows"
+    for k in mine.values():
+        if k.kind is not Kind.JUDGED:
+            facts[k.key] = _counted(context, k, rows, schema)
+    entries = _by_sums([k for k in mine.values() if k.kind is not Kind.JUDGED], facts, how)
+    exact = [i for i in left if i not in entries and i in mine and mine[i].kind is Kind.JUDGED]
+    plain = [i for i in left if i not in entries and i not in exact]
+    if isinstance(rows, str):
+        frame = context.spark().sql(rows)
+        found = _at([*exact, *plain], frame, expectations)
+    else:
+        found = _at(exact, exact_frame(rows), expectations) if exact else {}
+        again = [i for i, entry in found.items() if not of_entry(entry)]  # as suites know numbers, it may be judged
+        exact, plain = [i for i in exact if i not in again], [*again, *plain]
+        found |= _at(plain, plain_frame(rows), expectations) if plain else {}
+    for i, entry in found.items():
+        entry["expectation_config"]["meta"][JUDGED] = how if i in exact else "rows"
+        if i in exact and (not isinstance(rows, str) or same_in_spark(mine[i], schema)) and (counts := of_entry(entry)):
+            facts[mine[i].key] = counts
+    return entries | found
+
+
+def _at(places: Sequence[int], frame: Any, expectations: Sequence[Any]) -> dict[int, Entry]:
+    """By place, Great Expectations' own results."""
+    return dict(zip(places, judged(frame, [expectations[i] for i in places]), strict=True))
+
+
+def _counted(context: Context, kept: Kept, rows: pa.Table | str, schema: pa.Schema) -> Numbers:
+    if not isinstance(rows, str):
+        return of_rows(kept, rows)
+    type_ = schema.field(kept.column).type if kept.column else pa.null()
+    return of_sql(kept, native.plain(context.spark().sql(by_sql(kept, rows, ident(kept.column), type_)).toArrow()))
+
+
+def exact_frame(rows: pa.Table) -> Any:
+    """Rows as pandas has them, integers beside NULLs as they are: floats would round them."""
+    return rows.to_pandas(date_as_object=True, integer_object_nulls=True)
+
+
+def plain_frame(rows: pa.Table) -> Any:
+    """Rows as pandas has them by itself: numbers beside NULLs are floats, as suites know them."""
+    return rows.to_pandas(date_as_object=True)

@@ -1,0 +1,46 @@
+"""Results of checks of epochs that the epoch log lets go: from their own table to the archive, beside the log's events.
+
+A stop between the two writes leaves some in both: reading the archive, take each epoch once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from ivm.lake import native
+from ivm.lake.log import tagged
+from ivm.refresh.context import Context
+from ivm.refresh.epochs import CONFIGURATION
+
+_log = logging.getLogger(__name__)
+
+
+def archive_results(context: Context, first: int, needed: Sequence[int]) -> None:
+    """Move the results of epochs before `first`, but those that are `needed`, as JSON lines a row an epoch."""
+    path, archive = context.layout.check_results, context.layout.archived_checks
+    if not native.exists(path):
+        return
+    listed = "".join(f" AND epoch <> {int(e)}" for e in needed)
+    old = f"epoch < {int(first)}{listed}"
+    try:
+        rows = native.read(native.table(path), None, old).sort_by([("epoch", "ascending"), ("place", "ascending")])
+    except Exception as error:  # noqa: BLE001 - a record that can't be read keeps nothing else from being compacted
+        _log.warning("the results of checks can't be archived: %s", error)
+        return
+    if not rows.num_rows:
+        return
+    grouped = [(e, list(rs)) for e, rs in itertools.groupby(rows.to_pylist(), lambda r: r["epoch"])]
+    texts = pa.table(
+        {
+            "epoch": pa.array([e for e, _ in grouped], pa.int64()),
+            "results": pa.array(["".join(json.dumps(r, default=str) + "\n" for r in rs) for _, rs in grouped]),
+        }
+    )
+    app = context.app("check_results", "archive")
+    native.append(archive, texts, app, max(e for e, _ in grouped), CONFIGURATION)
+    native.table(path).delete(old, commit_properties=tagged(context.log.identity))

@@ -1,0 +1,116 @@
+"""How far a view is behind its sources, beside the target that it was given.
+
+    behind(view)  =  now - time of the oldest commit of a source that the published view has not read; 0 without one
+
+Read from the logs only, without Spark: the epoch log says up to which commit the view has read each source, directly or
+through other views, and the sources' logs say when the next commit was made. A commit counts whatever it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ivm.durations import written
+from ivm.errors import IvmError, SourceError, StateError
+from ivm.feed.source import inspect, other_commit
+from ivm.refresh.context import Context
+from ivm.refresh.records import Cursor, Manifest, UnitState
+
+_REFRESH = "The next refresh that succeeds mends it."
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """`behind` is None where it can't be told; `why` then says so, else what the view waits for."""
+
+    target: timedelta
+    behind: timedelta | None
+    why: str = ""
+
+    @property
+    def late(self) -> bool:
+        """Whether the target is missed: what can't be told isn't taken for fresh."""
+        return self.behind is None or self.behind > self.target
+
+    def __str__(self) -> str:
+        behind = "not known" if self.behind is None else written(self.behind)
+        return f"{behind} of {written(self.target)}"
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain data; lengths of time in seconds."""
+        return {
+            "target_seconds": self.target.total_seconds(),
+            "behind_seconds": None if self.behind is None else round(self.behind.total_seconds(), 3),
+            "late": self.late,
+            "why": self.why,
+        }
+
+
+def freshness(context: Context, view: str, now: datetime | None = None) -> Freshness | None:
+    """How far a view is behind its sources; None where it has no target."""
+    target = context.views[view].freshness
+    if target is None:
+        return None
+    manifest = context.log.manifest()
+    state = manifest.units.get(view)
+    if state is None or state.version is None:
+        return Freshness(target, None, "it has not been refreshed yet")
+    waits: list[tuple[datetime, str]] = []
+    try:
+        for source, cursor in _read(context, manifest, state):
+            since = _since(context, source, cursor)
+            if since is not None:
+                waits.append((since, f"version {(cursor.version or 0) + 1} of source {source!r} has not been read"))
+    except IvmError as error:
+        return Freshness(target, None, str(error))
+    if not waits:
+        return Freshness(target, timedelta(0))
+    since, why = min(waits)
+    return Freshness(target, max(timedelta(0), (now or datetime.now(UTC)) - since), why)
+
+
+def _since(context: Context, name: str, cursor: Cursor) -> datetime | None:
+    """When the first commit was made that was not read; None where all were read.
+
+    Raises SourceError where that can't be told: the source went another way since, its log was cleaned up, or it can't
+    be looked at without Spark.
+    """
+    snapshot = inspect(context.sources[name], None, context.lane)
+    version = cursor.version or 0
+    other = other_commit(snapshot, version, cursor.table_id, cursor.fingerprint)
+    if other:
+        raise SourceError(f"Source {name!r}: {other}.", _REFRESH)
+    if snapshot.version == version:
+        return None
+    since = snapshot.commits.at(version + 1)
+    if since is None:
+        raise SourceError(
+            f"Source {name!r}: the log entry of version {version + 1}, the first one not read, is gone.", _REFRESH
+        )
+    return since
+
+
+def _read(context: Context, manifest: Manifest, state: UnitState) -> Iterator[tuple[str, Cursor]]:
+    """Up to which commit a unit has read each source, directly or through other units."""
+    for relation, cursor in state.cursors.items():
+        if relation in context.sources:
+            yield relation, cursor
+        else:
+            yield from _read(context, *_as_read(context, manifest, relation, cursor))
+
+
+def _as_read(context: Context, manifest: Manifest, unit: str, cursor: Cursor) -> tuple[Manifest, UnitState]:
+    """A unit as another one has read it, with the newest manifest in which it was so.
+
+    Raises StateError where none is kept any more.
+    """
+    state = manifest.units.get(unit)
+    if state is not None and state.epoch == cursor.epoch:
+        return manifest, state
+    for epoch in sorted((e.epoch for e in context.log.events() if e.status == "committed"), reverse=True):
+        then = context.log.manifest(epoch)
+        if epoch < manifest.epoch and unit in then.units and then.units[unit].epoch == cursor.epoch:
+            return then, then.units[unit]
+    raise StateError(f"{unit} as of epoch {cursor.epoch}, which was read, is in the epoch log no more.", _REFRESH)

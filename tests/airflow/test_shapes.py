@@ -1,0 +1,259 @@
+"""What the settings make of the DAGs: shape, schedule, pool, execution, freshness; and what the tasks of views tell."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ivm.errors import IvmError, StateError, StorageError
+from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
+from tests.airflow.test_dags import _structure
+from tests.pure.conftest import lake, without_a_jvm  # noqa: F401 - fixtures
+
+pytestmark = [pytest.mark.airflow]
+
+#: What the scene of `lake` is made ready for.
+BEFORE = "refresh"
+SQL = {
+    "totals": "SELECT cust, count(*) AS n FROM orders GROUP BY cust",
+    "large": "SELECT * FROM totals WHERE n > 9",
+    "both": "SELECT l.cust FROM large l JOIN totals t ON l.cust = t.cust",
+    "alone": "SELECT 'totals' AS word FROM orders",
+}
+SETTINGS = {
+    "by_step": "airflow: {pool: shop}\nschedule: {on: commits, poll: 30s}\nviews: {totals: {freshness: 1h}}\n",
+    "by_view": "airflow: {shape: views, pool: shop}\nschedule: {on: assets, of: [other.totals, 's3://b/t']}\n",
+    "by_connect": "airflow: {execution: connect, connection: c}\nschedule: {on: assets}\n",
+    "by_submit": "airflow: {execution: submit, connection: c, shape: views}\nschedule: '@daily'\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def airflow_home(tmp_path, monkeypatch):
+    """Where Airflow is imported in this process first, it writes its settings there."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow_home"))
+
+
+@pytest.fixture(scope="module")
+def dags(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shapes")
+    for name, settings in SETTINGS.items():
+        _written(folder / name, name, settings, SQL)
+    _written(
+        folder / "turning", "turning", "airflow: {shape: views}\n", {"a": "SELECT * FROM b", "b": "SELECT * FROM a"}
+    )
+    found = _structure(folder / "home", IVM_PIPELINES=str(folder))
+    assert not {"pyspark", "deltalake"} & set(found["heavy"])
+    return found["dags"]
+
+
+def _written(folder, name, settings, views):
+    (folder / "views").mkdir(parents=True)
+    source = "sources: {orders: {path: /lake/orders}}\n"
+    (folder / "pipeline.yml").write_text(f"name: {name}\nroot: /lake/{name}\n{source}{settings}")
+    for view, sql in views.items():
+        (folder / "views" / f"{view}.sql").write_text(sql)
+
+
+def test_by_default_there_is_a_task_a_step(dags):
+    dag = dags["ivm_by_step"]
+    assert list(dag["tasks"]) == ["plan", "apply", "check", "publish", "compact"]
+    assert dag["assets"]["publish"] == ["by_step.alone", "by_step.both", "by_step.large", "by_step.totals"]
+
+
+def test_views_have_tasks_after_those_that_they_read(dags):
+    dag = dags["ivm_by_view"]
+    assert dag["tasks"] == {
+        "plan": ["apply"],
+        "apply": ["check"],
+        "check": ["publish"],
+        "publish": ["compact", "views.alone", "views.both", "views.large", "views.totals"],
+        "compact": [],
+        "views.totals": ["views.both", "views.large"],
+        "views.large": ["views.both"],
+        "views.both": [],
+        "views.alone": [],
+    }
+    assert {t: a for t, a in dag["assets"].items() if a} == {f"views.{v}": [f"by_view.{v}"] for v in SQL}
+    # A view that is as it was (skipped) holds back nobody; one that failed does; where all is skipped, so are these.
+    assert {r for t, r in dag["rules"].items() if t.startswith("views.")} == {"none_failed_min_one_success"}
+
+
+def test_what_writes_takes_a_slot_of_the_pool(dags):
+    assert set(dags["ivm_by_step"]["pools"].values()) == {"shop"}
+    assert set(dags["ivm_by_step_backfill"]["pools"].values()) == {"shop"}
+    assert set(dags["ivm_by_step_maintenance"]["pools"].values()) == {"shop"}
+    assert {p for t, p in dags["ivm_by_view"]["pools"].items() if t.startswith("views.")} == {"default_pool"}
+    assert set(dags["ivm_by_connect"]["pools"].values()) == {"default_pool"}
+    assert {d["max_active_runs"] for d in dags.values()} == {1}
+
+
+def test_schedules(dags):
+    assert dags["ivm_by_step"]["schedule"].startswith("AssetTriggeredTimetable")
+    assert "by_step.commits" in dags["ivm_by_step"]["schedule"]
+    for named in ("other.totals", "s3://b/t"):
+        assert named in dags["ivm_by_view"]["schedule"]
+    assert "file:///lake/orders" in dags["ivm_by_connect"]["schedule"]
+    assert "AssetAny" in dags["ivm_by_view"]["schedule"]
+
+
+def test_a_freshness_target_has_a_dag_of_its_own(dags):
+    assert [d for d in dags if d.endswith("_freshness")] == ["ivm_by_step_freshness"]
+    dag = dags["ivm_by_step_freshness"]
+    assert (dag["tasks"], dag["retries"]) == ({"totals": []}, [0])
+    assert "0:15:00" in dag["schedule"]
+
+
+def test_submit_without_its_provider_is_refused_in_words(dags):
+    assert "apache-airflow-providers-apache-spark" in dags["ivm_by_submit_refused"]["doc"]
+
+
+@pytest.mark.parametrize("shape", ["steps", "views"])
+def test_submit_is_one_job_and_what_tells_of_it(tmp_path, monkeypatch, shape):
+    """With the provider's operator in a stand-in's place, since we don't install it."""
+    from airflow.sdk import BaseOperator
+
+    from ivm.config import load_folder
+    from ivm.orchestration import execution, factory
+
+    class Submit(BaseOperator):
+        def __init__(self, conn_id, name, application, application_args, **more):
+            super().__init__(**more)
+            self.given = (conn_id, application.rpartition("/")[2], application_args[1:])
+
+    monkeypatch.setattr(execution, "submit_operator", lambda: Submit)
+    settings = f"airflow: {{execution: submit, connection: cluster, shape: {shape}}}\n"
+    _written(tmp_path / "sent", "sent", settings, {"totals": SQL["totals"]})
+    config = load_folder(tmp_path / "sent")
+    dag = factory.refresh_dag(config)
+    judges = {"steps": "publish", "views": "views.totals"}[shape]
+    assert {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks} == {
+        "look": ["refresh"],
+        "refresh": [judges],
+        judges: [],
+    }
+    assert dag.get_task("refresh").given == ("cluster", "job.py", ["refresh"])
+    sent = factory.backfill_dag(config).get_task("backfill").given
+    assert sent == ("cluster", "job.py", ["backfill", "{{ params | tojson }}"])
+    assert factory.maintenance_dag(config).get_task("compact").given[2] == ["compact"]
+
+
+def test_a_cycle_of_views_is_refused_in_words(dags):
+    assert "in a cycle" in dags["ivm_turning_refused"]["doc"]
+
+
+def test_a_backfill_asks_for_days_and_a_dry_run(dags):
+    params = dags["ivm_by_step_backfill"]["params"]
+    assert list(params) == ["view", "where", "day", "until", "dry_run"]
+    assert params["dry_run"]["type"] == "boolean"
+
+
+# -- the wait for commits ---------------------------------------------------------------------------
+
+
+def test_the_wait_tells_each_state_once(monkeypatch):
+    from ivm.orchestration import triggers
+
+    one, two = {"epoch": 1, "versions": {"orders": 3}}, {"epoch": 2, "versions": {"orders": 4}}
+    looks = iter([None, one, one, None, one, two, two])
+    monkeypatch.setattr(triggers, "look", lambda folder: next(looks, None))
+
+    async def told():
+        run = triggers.CommitTrigger("folder", 0).run()
+        return [(await anext(run)).payload for _ in range(2)]
+
+    assert asyncio.run(asyncio.wait_for(told(), 30)) == [one, two]
+    path, kwargs = triggers.CommitTrigger("folder", 30.0).serialize()
+    assert path == "ivm.orchestration.triggers.CommitTrigger"
+    assert triggers.CommitTrigger(**kwargs).poll == 30.0
+
+
+def test_a_folder_that_can_not_be_looked_at_does_not_end_the_wait(tmp_path):
+    from ivm.orchestration.triggers import look
+
+    assert look(str(tmp_path)) is None
+
+
+# -- tasks ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tasks(lake, monkeypatch):  # noqa: F811 - the fixture
+    """The tasks, over the scene: a process each, with DuckDB in Spark's place."""
+    from ivm.orchestration import tasks as made
+
+    folder = lake.folder / "pipeline"
+    (folder / "views").mkdir(parents=True)
+    sources = "".join(f"  {s}: {{path: {lake.folder}/sources/{s}}}\n" for s in lake.sources)
+    (folder / "pipeline.yml").write_text(f"name: faults\nroot: {lake.folder}/root\nsources:\n{sources}")
+    for view, sql in lake.views.items():
+        (folder / "views" / f"{view}.sql").write_text(sql)
+    monkeypatch.setattr(made, "_pipeline", lambda _: lake.pipeline(lake.folder))
+    return made, str(folder)
+
+
+def test_a_failing_view_is_red_until_it_is_published(tasks, lake):  # noqa: F811 - the fixture
+    from airflow.exceptions import AirflowFailException, AirflowSkipException
+
+    made, folder = tasks
+    context = lake.pipeline(lake.folder).context
+    plan = step_plan(context)
+    outcomes = step_apply(context, plan)
+    step_check(context, plan, outcomes, lambda *_: {"totals": ["it shall fail"]})
+    step_publish(context, plan, outcomes)
+    for attempt in range(2):  # a cleared task tells the same again, it doesn't turn green
+        with pytest.raises(AirflowFailException, match=r"Published, but not these views: .*totals"):
+            made.publish_task(folder, plan.epoch)
+        for view in ("totals", "rich"):
+            with pytest.raises(AirflowFailException, match=f"View '{view}' was not published: held back"):
+                made.view_task(folder, view, plan.epoch)
+        assert made.view_task(folder, "best", plan.epoch)["strategy"] == "incremental", attempt
+    assert set(made.publish_task(folder, plan.epoch, judged=False)["errors"]) == {"totals", "rich"}
+    with pytest.raises(AirflowFailException, match="totals"):
+        made.report_task(folder, plan.epoch)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert made.view_task(folder, "totals", plan.epoch)["rows"] is not None
+    assert made.publish_task(folder, plan.epoch)["errors"] == {}
+    with pytest.raises(AirflowSkipException):
+        made.view_task(folder, "best", plan.epoch + 1)  # of the second epoch, in which it was as it was
+
+
+def test_steps_of_a_run_whose_epoch_was_committed_by_another_process_tell_of_it(tasks, lake):  # noqa: F811
+    made, folder = tasks
+    from airflow.exceptions import AirflowFailException
+
+    planned = made.plan_task(folder)["epoch"]
+    assert lake.pipeline(lake.folder).refresh().ok
+    log = lake.pipeline(lake.folder).context.log
+    events = len(log.events())
+    for step in ("apply", "publish"):
+        assert made.TASKS[step](folder, planned)["epoch"] == planned
+    assert len(log.events()) == events, "an epoch that is committed is not written to again"
+    with pytest.raises(AirflowFailException, match="Epoch 99 was dropped by another refresh"):
+        made.apply_task(folder, 99)
+
+
+def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F811 - the fixture
+    from airflow.exceptions import AirflowFailException
+
+    made, folder = tasks
+    planned = made.plan_task(folder)["epoch"]
+    assert lake.pipeline(lake.folder).backfill("totals").ok  # plans anew, since that epoch doesn't build it
+    for step in ("apply", "check", "publish"):
+        with pytest.raises(AirflowFailException, match=f"Epoch {planned} was dropped"):
+            made.TASKS[step](folder, planned)
+
+
+@pytest.mark.parametrize(("error", "again"), [(StorageError("gone"), True), (StateError("other"), False)])
+def test_only_what_may_pass_is_tried_again(tasks, monkeypatch, error, again):
+    from airflow.exceptions import AirflowFailException
+
+    made, folder = tasks
+
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(made, "_pipeline", fail)
+    with pytest.raises(IvmError if again else AirflowFailException):
+        made.plan_task(folder)

@@ -1,0 +1,160 @@
+"""How far views are behind, and what is news: told from the logs. DuckDB stands in Spark's place."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from ivm.feed.source import inspect
+from ivm.refresh.freshness import freshness
+from ivm.refresh.news import news
+from ivm.refresh.published import reports_since
+from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
+from tests.scenes import CUSTOMERS, path
+
+pytestmark = pytest.mark.slow
+
+#: What the scene is made ready for: built, and one change that was not read yet.
+BEFORE = "refresh"
+HOUR = timedelta(hours=1)
+
+
+def pipeline(lake, *views):
+    """The scene's pipeline, with a target of an hour for these views."""
+    pipe = lake.pipeline(lake.folder)
+    for name in views:
+        view = pipe.context.views[name]
+        pipe.context.views[name] = type(view)(view.name, view.sql, view.mode, view.file, HOUR)
+    return pipe
+
+
+def refreshed_but(lake, held="", gone=""):
+    """Refresh, with a check of a view that fails, or with a source that is gone while its deltas are computed."""
+    context = lake.pipeline(lake.folder).context
+    plan = step_plan(context)
+    place = lake.folder / "sources" / gone if gone else None
+    if place is not None:
+        place.rename(place.with_name("away"))
+    outcomes = step_apply(context, plan)
+    if place is not None:
+        place.with_name("away").rename(place)
+    step_check(context, plan, outcomes, lambda *_: {held: ["it shall fail"]} if held else {})
+    step_publish(context, plan, outcomes)
+    return context
+
+
+def committed(context, source, version):
+    at = inspect(context.sources[source], None, context.lane).commits.at(version)
+    assert at is not None
+    return at
+
+
+def test_a_view_is_behind_since_the_first_commit_that_it_has_not_read(lake):
+    context = pipeline(lake, "totals", "rich").context
+    since = committed(context, "orders", 1)
+    for view in ("totals", "rich"):  # the second reads through the first
+        found = freshness(context, view, since + timedelta(minutes=59))
+        assert (found.behind, found.late) == (timedelta(minutes=59), False)
+        assert found.why == "version 1 of source 'orders' has not been read"
+        assert freshness(context, view, since + timedelta(minutes=61)).late
+    assert freshness(context, "best") is None
+
+
+def test_a_view_that_has_read_everything_is_not_behind(lake):
+    pipe = pipeline(lake, "totals", "rich", "idle")
+    assert pipe.refresh().ok
+    later = datetime.now(UTC) + timedelta(days=30)
+    assert {freshness(pipe.context, v, later).behind for v in ("totals", "rich", "idle")} == {timedelta(0)}
+    told = pipe.status()
+    assert told["views"]["rich"]["freshness"] == {
+        "target_seconds": 3600.0,
+        "behind_seconds": 0.0,
+        "late": False,
+        "why": "",
+    }
+    assert told["views"]["best"]["freshness"] is None
+
+
+def test_a_view_that_was_never_built_is_late(lake):
+    pipe = pipeline(lake)
+    pipe.view("new", "SELECT id FROM orders", freshness=HOUR)
+    found = freshness(pipe.context, "new")
+    assert found.late
+    assert found.why == "it has not been refreshed yet"
+    assert any("'new' misses its freshness target (not known of 1h)" in w for w in pipe.status()["warnings"])
+
+
+def test_a_view_that_waits_for_another_one_is_behind_as_that_one_was_read(lake):
+    context = refreshed_but(lake, held="rich")
+    assert {*context.log.manifest().held} == {"rich"}
+    since = committed(context, "orders", 1)
+    found = pipeline(lake, "rich", "totals").context
+    assert freshness(found, "totals", since + 2 * HOUR).behind == timedelta(0)
+    rich = freshness(found, "rich", since + 2 * HOUR)
+    assert (rich.behind, rich.late) == (2 * HOUR, True)
+
+
+def test_a_source_that_can_not_be_looked_at_makes_a_view_late(lake):
+    context = pipeline(lake, "totals").context
+    orders = lake.folder / "sources" / "orders"
+    orders.rename(orders.with_name("away"))
+    found = freshness(context, "totals")
+    assert found.late
+    assert "there is nothing at" in found.why
+
+
+# -- news -------------------------------------------------------------------------------------------
+
+
+def test_news_are_commits_that_were_not_read(lake):
+    pipe = pipeline(lake)
+    assert news(pipe.context).versions == {"orders": 2, "customers": 2}
+    assert pipe.refresh().ok
+    assert not news(pipe.context)
+    row = pa.Table.from_pylist([{"cust": 30, "name": "x", "region": "east"}], CUSTOMERS)
+    write_deltalake(path(lake, "customers"), row, mode="append")
+    found = news(pipe.context)
+    assert (found.epoch, found.versions) == (2, {"customers": 3})
+
+
+def test_before_the_first_refresh_everything_is_news(lake):
+    shutil.rmtree(lake.folder / "root")
+    assert set(news(pipeline(lake).context).versions) == {"orders", "customers"}
+
+
+@pytest.mark.parametrize("trouble", [{"gone": "customers"}, {"held": "nested"}, {"held": "totals"}])
+def test_what_only_a_view_in_trouble_has_not_read_is_no_news(lake, trouble):
+    context = refreshed_but(lake, **trouble)
+    assert context.log.manifest().held or context.log.manifest().failing
+    assert not news(pipeline(lake).context)
+
+
+def test_a_refresh_of_one_view_leaves_news_for_the_others(lake):
+    pipe = pipeline(lake)
+    assert pipe.refresh(["big"]).ok
+    assert news(pipe.context).versions == {"orders": 2, "customers": 2}
+
+
+# -- reports ----------------------------------------------------------------------------------------
+
+
+def test_what_failed_and_was_mended_since_has_no_error_any_more(lake):
+    context = refreshed_but(lake, gone="customers")
+    first = context.log.manifest().epoch
+    assert {v for v, r in reports_since(context, first).items() if r.error} == {"named", "idle"}
+    assert lake.pipeline(lake.folder).refresh().ok
+    found = reports_since(lake.pipeline(lake.folder).context, first)
+    assert {v for v, r in found.items() if r.error} == set()
+    assert found["named"].strategy != "unchanged"
+    assert found["big"].strategy == "incremental"  # of the first epoch: the second had nothing to do for it
+    assert reports_since(context, first + 99) == {}
+
+
+def test_a_view_that_is_held_back_and_those_that_wait_for_it_have_an_error(lake):
+    context = refreshed_but(lake, held="totals")
+    found = reports_since(context, context.log.manifest().epoch)
+    assert {v for v, r in found.items() if r.error} == {"totals", "rich"}

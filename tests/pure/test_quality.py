@@ -1,0 +1,327 @@
+"""Severities, results, kept sums, quarantine and audits on a small pipeline, with Great Expectations itself.
+
+DuckDB stands in Spark's place.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, replace
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import ivm
+from ivm.checking import Checking
+from ivm.errors import ConfigError, StateError
+from ivm.planner.limits import EMBEDDED
+from ivm.quality.docs import build_docs
+from ivm.quality.expectations import build, judged
+from ivm.quality.results import load
+from ivm.quality.state_checks import exact_frame, plain_frame
+from ivm.storage.location import Location
+from tests.pure.duck_session import DuckSession
+
+pytestmark = pytest.mark.slow
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.int64())])
+FEED = {"delta.enableChangeDataFeed": "true"}
+NOT_NULL = {"expect_column_values_to_not_be_null": {"column": "name"}}
+SMALL = {"expect_column_values_to_be_between": {"column": "amount", "max_value": 100}}
+
+
+class Shop:
+    """A pipeline over one source, with a view of its rows and one that reads that."""
+
+    def __init__(self, folder, state, delta=(), **options):
+        self.folder, self.options = folder, options
+        self.checks = {"rows_": {"state": list(state), "delta": list(delta)}}
+        write_deltalake(str(folder / "t"), table([(1, "a", 1), (2, "b", 2), (3, "b", None)]), configuration=FEED)
+
+    def pipe(self):
+        """As a new process would open it."""
+        made = ivm.Pipeline("shop", DuckSession(), self.folder / "root", checks=self.checks, **self.options)
+        made.source("t", str(self.folder / "t"))
+        made.view("rows_", "SELECT id, name, amount FROM t")
+        made.view("names", "SELECT name, count(*) AS n FROM rows_ GROUP BY name")
+        return made
+
+    def add(self, *rows):
+        write_deltalake(str(self.folder / "t"), table(rows), mode="append")
+
+    def refreshed(self, *rows):
+        self.add(*rows)
+        return self.pipe().refresh()
+
+    def remove(self, where):
+        DeltaTable(str(self.folder / "t")).delete(where)
+
+    def published(self):
+        return DeltaTable(str(self.folder / "root" / "rows_")).to_pyarrow_table().num_rows
+
+    def results(self, scope="state"):
+        """Of the last epoch that was checked, by expectation."""
+        return {r.expectation: r for r in load(self.pipe().context.layout, 1, "rows_") if r.scope == scope}
+
+
+def table(rows):
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True)) for r in rows], SCHEMA)
+
+
+def with_severity(rule, severity):
+    ((name, arguments),) = rule.items()
+    return {name: {**arguments, "severity": severity}}
+
+
+@pytest.fixture(autouse=True)
+def _here(without_a_jvm):
+    """Spark's functions are built in this process."""
+
+
+# -- severities -----------------------------------------------------------------------------------
+
+
+def test_a_warning_is_published_recorded_and_shown(tmp_path):
+    shop = Shop(tmp_path, [with_severity(SMALL, "warn")])
+    assert shop.pipe().refresh().ok
+    report = shop.refreshed((4, "c", 101))
+    assert report.ok
+    assert "expect_column_values_to_be_between" in report.views["rows_"].warning
+    assert shop.published() == 4
+    result = shop.results()["expect_column_values_to_be_between"]
+    assert (result.success, result.holds, result.verdict, result.severity) == (False, False, "warned", "warn")
+    assert "expect_column_values_to_be_between" in shop.pipe().status()["views"]["rows_"]["warning"]
+
+
+def test_a_gate_cannot_be_released_but_is_planned_anew(tmp_path):
+    shop = Shop(tmp_path, [with_severity(SMALL, "gate")])
+    assert shop.pipe().refresh().ok
+    assert set(held(shop.refreshed((4, "c", 101)))) == {"rows_", "names"}
+    with pytest.raises(StateError, match=r"can't be released.*severity `gate`"):
+        shop.pipe().release("rows_")
+    assert not shop.pipe().quarantine("rows_").releasable
+    shop.remove("amount > 100")
+    assert shop.refreshed((5, "d", 7)).ok
+    assert shop.published() == 4
+
+
+@pytest.mark.parametrize("rule", [SMALL, with_severity(SMALL, "quarantine"), with_severity(SMALL, "info")])
+def test_a_quarantine_is_released_by_one_call_and_is_what_holds_by_default(tmp_path, rule):
+    shop = Shop(tmp_path, [rule])
+    assert shop.pipe().refresh().ok
+    assert set(held(shop.refreshed((4, "c", 101)))) == {"rows_", "names"}
+    assert shop.published() == 3
+    assert shop.results()["expect_column_values_to_be_between"].severity == "quarantine"
+    assert shop.pipe().release("rows_").ok
+    assert shop.published() == 4
+    # The kept sums of the batch that was held hold for what is published now.
+    assert set(held(shop.refreshed((5, "c", 1)))) == {"rows_", "names"}
+    assert shop.results()["expect_column_values_to_be_between"].judged == "counts"
+
+
+def test_an_unknown_severity_is_refused(tmp_path):
+    shop = Shop(tmp_path, [with_severity(SMALL, "fatal")])
+    with pytest.raises(ConfigError, match=r"severity.*'fatal'.*warn, gate, quarantine"):
+        shop.pipe().refresh()
+
+
+def held(report):
+    return [n for n, v in report.views.items() if "held back" in v.error]
+
+
+# -- kept sums --------------------------------------------------------------------------------------
+
+ALL_KINDS = [
+    {"expect_table_row_count_to_be_between": {"min_value": 3, "max_value": 12}},
+    {"expect_column_sum_to_be_between": {"column": "amount", "min_value": 0, "max_value": 60}},
+    {"expect_column_mean_to_be_between": {"column": "amount", "max_value": 8}},
+    {"expect_column_proportion_of_non_null_values_to_be_between": {"column": "amount", "min_value": 0.6}},
+    {"expect_column_distinct_values_to_be_in_set": {"column": "name", "value_set": ["a", "b", "c"]}},
+    {"expect_column_distinct_values_to_contain_set": {"column": "name", "value_set": ["a", "b"]}},
+    {"expect_column_values_to_be_unique": {"column": "id"}},
+    {"expect_column_unique_value_count_to_be_between": {"column": "name", "max_value": 3}},
+    {"expect_column_proportion_of_unique_values_to_be_between": {"column": "amount", "min_value": 0.4}},
+    {"expect_column_values_to_be_between": {"column": "amount", "min_value": 0, "mostly": 0.9}},
+    {"expect_column_values_to_not_be_null": {"column": "name", "mostly": 0.8}},
+    {"expect_column_values_to_match_regex": {"column": "name", "regex": "^[abc]$"}},
+]
+
+
+def test_kept_sums_judge_every_epoch_as_great_expectations_judges_all_rows(tmp_path):
+    shop = Shop(tmp_path, [with_severity(r, "warn") for r in ALL_KINDS])
+    assert shop.pipe().refresh().ok
+    draw, verdicts = random.Random(3), set()
+    for epoch in range(4):
+        shop.remove(f"id % 5 = {epoch % 5}")
+        new = [
+            (draw.randint(1, 9), draw.choice([None, "a", "b", "c", "d"]), draw.choice([None, draw.randint(-2, 9)]))
+            for _ in range(draw.randint(1, 6))
+        ]
+        assert shop.refreshed(*new).ok
+        mine = shop.results()
+        rows = DeltaTable(str(tmp_path / "root" / "rows_")).to_pyarrow_table()
+        theirs = judged(exact_frame(rows), build(ALL_KINDS, "rows_"))
+        assert {r.judged for r in mine.values()} == {"counts"}
+        expected = {e["expectation_config"]["type"]: bool(e["success"]) for e in theirs}
+        assert {name: r.success for name, r in mine.items()} == expected
+        counted = {e["expectation_config"]["type"]: e["result"].get("unexpected_count") for e in theirs}
+        assert {n: r.unexpected for n, r in mine.items() if r.elements is not None} == {
+            n: counted[n] for n, r in mine.items() if r.elements is not None
+        }
+        verdicts |= {(name, r.success) for name, r in mine.items()}
+    assert len({name for name, success in verdicts if not success}) > 2  # the rows went both ways
+
+
+def test_sums_of_another_epoch_are_not_relied_on(tmp_path):
+    shop = Shop(tmp_path, [SMALL, {"expect_column_max_to_be_between": {"column": "amount", "max_value": 100}}])
+    assert shop.pipe().refresh().ok
+    assert shop.refreshed((4, "c", 5)).ok
+    facts = str(tmp_path / "root" / "_ivm" / "facts")
+    rows = DeltaTable(facts).to_pyarrow_table().to_pylist()
+    wrong = json.dumps({"rows": 4, "missing": 0, "unexpected": 4})
+    stale = pa.Table.from_pylist([{**r, "epoch": r["epoch"] - 1, "numbers": wrong} for r in rows])
+    write_deltalake(facts, stale, mode="overwrite")
+    assert shop.refreshed((5, "c", 6)).ok
+    found = shop.results()
+    assert found["expect_column_values_to_be_between"].judged.startswith("rows: no sums are kept of epoch")
+    assert found["expect_column_max_to_be_between"].judged == "rows"
+    assert shop.refreshed((6, "c", 6)).ok
+    assert shop.results()["expect_column_values_to_be_between"].judged == "counts"
+
+
+def test_sums_that_cannot_be_read_are_counted_anew_and_so_are_those_of_a_view_built_anew(tmp_path):
+    shop = Shop(tmp_path, [SMALL])
+    assert shop.pipe().refresh().ok
+    for file in (tmp_path / "root" / "_ivm" / "facts" / "_delta_log").iterdir():
+        file.write_bytes(b"{")
+    assert shop.refreshed((4, "c", 5)).ok
+    assert shop.results()["expect_column_values_to_be_between"].judged.startswith("rows: ")
+    assert shop.pipe().backfill("rows_").ok
+    assert shop.refreshed((5, "c", 6)).ok
+    result = shop.results()["expect_column_values_to_be_between"]
+    assert (result.judged, result.elements, result.unexpected) == ("counts", 5, 0)
+
+
+def test_sums_of_rows_that_only_the_engine_holds_are_counted_by_statements(tmp_path):
+    """As of a view with more rows than this process judges: only what needs no row in this process is asked here."""
+    rules = [with_severity(r, "warn") for r in ALL_KINDS[:9]]
+    shop = Shop(tmp_path, rules, limits=replace(EMBEDDED, judged_rows=1))
+    shop.add((3, None, 2**62), (4, "c", 2**62))
+    verdicts = []
+    for row in ((5, "e", None), (6, "b", 4)):
+        assert shop.pipe().refresh().ok
+        verdicts.append({(n, r.success, r.observed, r.unexpected, r.judged[:4]) for n, r in shop.results().items()})
+        shop.add(row)
+    assert {v[-1] for v in verdicts[0] if "row_count" not in v[0]} == {"rows"}
+    assert {v[-1] for v in verdicts[1]} == {"coun"}
+
+
+def test_integers_beside_nulls_are_judged_as_they_are():
+    rows = pa.table({"amount": pa.array([2**53 + 1, None], pa.int64())})
+    assert exact_frame(rows)["amount"][0] == 2**53 + 1
+    assert plain_frame(rows)["amount"].dtype == "float64"
+
+
+# -- results, redaction, quarantine -------------------------------------------------------------------
+
+
+def test_values_are_nowhere_unless_they_may_be_shown(tmp_path):
+    secret = "a-name-nobody-may-read"
+    rules = [{"expect_column_values_to_be_in_set": {"column": "name", "value_set": ["a", "b"]}}]
+    shop = Shop(tmp_path, [], rules)
+    assert shop.pipe().refresh().ok
+    report = shop.refreshed((4, secret, 5))
+    pipe = shop.pipe()
+    layout = pipe.context.layout
+    build_docs(load(layout), layout.checks, Location.of(str(tmp_path / "docs")), "shop")
+    texts = [json.dumps(asdict(report)), json.dumps([asdict(r) for r in load(layout)]), json.dumps(pipe.status())]
+    texts += [f.read_text() for f in (tmp_path / "docs").iterdir()]
+    texts += [f.read_text() for f in (tmp_path / "root" / "_ivm" / "checks").glob("*.json")]
+    assert len(texts) > 5
+    assert not [t for t in texts if secret in t]
+    found = pipe.quarantine("rows_")
+    assert secret not in json.dumps(asdict(found))
+    assert found.failing[0].rows == ({"id": "<int64>", "name": "<string>", "amount": "<int64>"},)
+    assert pipe.quarantine("rows_", show=True).failing[0].rows == ({"id": 4, "name": secret, "amount": 5},)
+    shop.options["checking"] = Checking(values="shown")
+    assert secret in shop.refreshed((5, "a", 5)).views["rows_"].error
+
+
+def test_quarantine_shows_the_failing_rows_of_each_expectation(tmp_path):
+    total = {"expect_column_sum_to_be_between": {"column": "amount", "max_value": 100}}
+    shop = Shop(tmp_path, [SMALL, NOT_NULL, total])
+    assert shop.pipe().refresh().ok
+    shop.refreshed((4, None, 5), (5, "x", 101), (6, None, 102))
+    found = shop.pipe().quarantine("rows_", limit=1, show=True)
+    by_name = {f.expectation: f for f in found.failing}
+    small = by_name["expect_column_values_to_be_between"]
+    assert (small.count, len(small.rows)) == (2, 1)
+    assert small.rows[0]["amount"] in (101, 102)
+    nulls = by_name["expect_column_values_to_not_be_null"]
+    assert (nulls.count, len(nulls.rows), nulls.rows[0]["name"]) == (2, 1, None)
+    assert by_name["expect_column_sum_to_be_between"].note.startswith("it is about the whole view")
+    assert (found.rows_in, found.rows_out, found.releasable) == (3, 0, True)
+    assert shop.pipe().quarantine("names").because == "rows_"
+    assert shop.pipe().discard("rows_").ok
+    with pytest.raises(StateError, match="Nothing of 'rows_' is held back"):
+        shop.pipe().quarantine("rows_")
+
+
+def test_results_are_a_delta_table_with_a_row_an_expectation_and_epoch(tmp_path):
+    shop = Shop(tmp_path, [SMALL, NOT_NULL])
+    assert shop.pipe().refresh().ok
+    assert shop.refreshed((4, "c", 5)).ok
+    rows = DeltaTable(str(tmp_path / "root" / "_ivm" / "check_results")).to_pyarrow_table().to_pylist()
+    mine = [r for r in rows if r["view"] == "rows_" and r["scope"] == "state"]
+    assert sorted((r["epoch"], r["expectation"], r["success"], r["elements"]) for r in mine) == [
+        (epoch, name, True, size)
+        for epoch, size in ((1, 3), (2, 4))
+        for name in ("expect_column_values_to_be_between", "expect_column_values_to_not_be_null")
+    ]
+    assert {r.epoch for r in shop.pipe().checks("rows_", last=1)} == {2}
+    for file in (tmp_path / "root" / "_ivm" / "check_results" / "_delta_log").iterdir():
+        file.write_bytes(b"{")
+    assert shop.refreshed((5, "c", 5)).ok
+    assert {r.epoch for r in shop.pipe().checks()} == {3}
+
+
+# -- audits -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["full", "sample", "checksum"])
+def test_an_audit_finds_what_was_changed_behind_our_back(tmp_path, how):
+    shop = Shop(tmp_path, [])
+    assert shop.pipe().refresh().ok
+    assert shop.refreshed(*((i, None if i % 3 else "x", i) for i in range(10, 60))).ok
+    for view in ("rows_", "names"):
+        found = shop.pipe().audit(view, how, sample=0.9)
+        assert found, str(found)
+    assert shop.pipe().audit("names", how, sample=1).rows == 3 + 1
+    DeltaTable(str(tmp_path / "root" / "names")).update(updates={"n": "n + 1"}, predicate="name = 'x'")
+    found = shop.pipe().audit("names", how, sample=1)
+    assert not found
+    assert "DIFFERS" in str(found)
+
+
+def test_a_checksum_tells_a_null_that_moved_to_another_column(tmp_path):
+    shop = Shop(tmp_path, [])
+    assert shop.refreshed((7, None, 8)).ok
+    DeltaTable(str(tmp_path / "root" / "rows_")).update(
+        updates={"id": "NULL", "amount": "7", "name": "'8'"}, predicate="id = 7"
+    )
+    assert not shop.pipe().audit("rows_", "checksum")
+
+
+def test_a_sample_is_of_other_groups_each_time_and_of_about_its_share(tmp_path):
+    shop = Shop(tmp_path, [])
+    assert shop.refreshed(*((i, f"n{i}", i) for i in range(10, 410))).ok
+    first, second = shop.pipe().audit("names", "sample", 0.25), shop.refreshed((1000, "z", 1))
+    assert second.ok
+    again = shop.pipe().audit("names", "sample", 0.25)
+    assert 40 < first.rows < 180
+    assert 40 < again.rows < 180
+    assert first.by == ("name",)
+    with pytest.raises(ConfigError, match="above 0, at most 1"):
+        shop.pipe().audit("names", "sample", 0)
