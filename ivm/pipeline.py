@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from inspect import signature as inspect_signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,8 @@ class Pipeline:
     `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone. `retention` says how
     long what was replaced is kept, and how often a refresh compacts by itself; `limits` what is small and what is too
     much (see `ivm.planner.limits`). `mode` is that of views which are declared without one (see `view`); `checking`
-    says whether results of checks show values, and whom they are told to.
+    says whether results of checks show values, and whom they are told to. `clock` tells the instant of each epoch, at
+    which temporal filters are evaluated (a time with a zone): by default the machine's.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Pipeline:
         limits: Limits = EMBEDDED,
         mode: str = "auto",
         checking: Checking | None = None,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
@@ -145,6 +147,7 @@ class Pipeline:
             checks=dict(checks or {}),
             checking=checking or Checking(),
         )
+        self.context.clock = clock or self.context.clock
 
     @classmethod
     def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Pipeline:

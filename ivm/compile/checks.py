@@ -13,13 +13,15 @@ from ivm.sql.functions import volatile_function
 from ivm.sql.padding import compares_padded
 from ivm.sql.refusals import UnsupportedError, refusal
 from ivm.sql.round_trip import check_round_trip
+from ivm.sql.temporal import without_filters
 from ivm.sql.text import query_tree, splice
 from ivm.sql.volatile import MARKED_WORD, time_words, volatile, with_marked_words
 
 
 def not_deterministic(given: Given) -> Refusal | None:
-    """It gives another answer each time it is asked."""
-    chance = volatile(given.tree, given.relations) or volatile_function(given.called) or _chance(given)
+    """It gives another answer each time it is asked, and not for its temporal filters alone."""
+    tree = without_filters(given.tree, given.relations)
+    chance = volatile(tree, given.relations) or volatile_function(given.called) or _chance(given)
     return refusal("nondeterministic", chance) if chance else None
 
 

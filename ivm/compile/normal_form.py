@@ -9,6 +9,7 @@ from ivm.compile.queries.compiler import Compiler
 from ivm.errors import ViewError
 from ivm.plan.nodes import Program
 from ivm.sql.refusals import UnsupportedError
+from ivm.sql.temporal import as_relations
 
 
 def normal_form(tree: exp.Expression, given: Given) -> Program:
@@ -24,11 +25,13 @@ def normal_form(tree: exp.Expression, given: Given) -> Program:
     >>> unit.name, [leaf.relation for leaf in unit.core.branches[0].leaves], unit.columns
     ('v', ['t'], (Column(name='x', type='int'),))
     """
-    compiler = Compiler(given.view, given.relations, given.analyzer)
+    tree, clocks = as_relations(tree, given.analyzer)
+    relations = given.relations | {c.name: c.relation for c in clocks}
+    compiler = Compiler(given.view, relations, given.analyzer)
     try:
         units = compiler.program(tree.copy(), given.columns)
     except (ViewError, UnsupportedError):
-        compiler = Compiler(given.view, given.relations, given.analyzer, apart=True)
+        compiler = Compiler(given.view, relations, given.analyzer, apart=True)
         units = compiler.program(tree, given.columns)
     rules = tuple(sorted(compiler.units.rules | ({given.beyond} if given.beyond else set())))
-    return Program(given.view, given.columns, given.reads, units=units, rules=rules, functions=given.functions)
+    return Program(given.view, given.columns, given.reads, units, (), True, rules, given.functions, clocks)

@@ -32,6 +32,7 @@ from ivm.sql.field_names import with_field_names
 from ivm.sql.mutual import merged
 from ivm.sql.qualified import qualified
 from ivm.sql.refusals import UnsupportedError, refusal
+from ivm.sql.temporal import with_clocks
 from ivm.sql.text import first_line
 
 
@@ -64,6 +65,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("generated_names", Stage.TREE, lambda tree, given: with_generated_names(tree, given.schema)),
     Pass("aggregates", Stage.TREE, lambda tree, given: with_aggregates(tree, given.analyzer)),
     Pass("qualified", Stage.TREE, lambda tree, given: qualified(tree, given.relations)),
+    Pass("clocks", Stage.TREE, lambda tree, given: with_clocks(tree, given.relations, given.analyzer)),
     Pass("units", Stage.UNITS, normal_form),
     Pass("variants", Stage.PROGRAM, without_variants),
     Pass("least", Stage.PROGRAM, lambda program, _: with_least(program)),

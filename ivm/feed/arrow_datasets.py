@@ -65,12 +65,14 @@ class ArrowDatasets(Datasets):
 
     def _load_whole(self, relation: str) -> None:
         source = self.inputs[relation]
+        found = source.given
         if source.native and source.rows is not None and source.rows <= self._limits.native_whole_rows:
-            self._slices[relation] = native.read(
-                native.table(source.path, source.version), [c.name for c in source.columns]
-            ).cast(source.schema)
+            table = native.table(source.path, source.version)
+            found = native.read(table, [c.name for c in source.columns]).cast(source.schema)
+        if found is not None:
+            self._slices[relation] = found
             self._whole.add(relation)
-            self._sliced[relation] = self._slices[relation].num_rows
+            self._sliced[relation] = found.num_rows
 
     def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
         """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""

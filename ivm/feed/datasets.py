@@ -191,7 +191,17 @@ class Datasets(ABC):
 
     def _table(self, relation: str) -> str:
         source = self.inputs[relation]
+        if source.given is not None:
+            return self._given(relation, source.given)
         return table_ref(source.path, source.version)
+
+    def _given(self, relation: str, rows: pa.Table) -> str:
+        name = f"__ivm_{self._tag}_{relation}_given"
+        with self._lock:
+            if name not in self._registered:
+                register(self._spark(), name, rows, self.inputs[relation].columns, self._scratch)
+                self._registered[name] = relation
+        return ident(name)
 
     def accumulators(self, unit: str) -> tuple[str, bool]:
         """Small ones are handed over as Parquet, large ones scanned by Spark."""

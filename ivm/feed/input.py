@@ -50,6 +50,8 @@ class Input:
     #: The version of the old state, where the table still has it.
     since: int | None = None
     indexes: tuple[Index, ...] = ()
+    #: All its rows as they are now, where no table has them.
+    given: pa.Table | None = None
     #: Of a unit that keeps them.
     accumulators: Accumulators | None = None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 
 from ivm.names import ident, literal
@@ -20,6 +21,8 @@ _INTEGERS = ("tinyint", "smallint", "int")
 _PATTERNS = {"prefix": "STARTSWITH", "suffix": "ENDSWITH", "contains": "CONTAINS"}
 #: The alias of the rows that provide keys.
 _ROWS = "__ivm_p"
+#: Where a range of numbers, days or times ends.
+End = float | date
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,16 @@ class Picked:
     columns: tuple[str, ...]
     keys: str = ""
     nulls: bool = False
-    ends: tuple[float, float] | None = None
+    ends: tuple[End, End] | None = None
 
     def condition(self, alias: str) -> str:
         """The SQL condition on an alias's rows."""
         if self.ends is not None:
-            low, high = self.ends
-            return f"CAST({ident(alias)}.{ident(self.columns[0])} AS double) BETWEEN {low!r}D AND {high!r}D"
+            low, high = map(_end, self.ends)
+            column = f"{ident(alias)}.{ident(self.columns[0])}"
+            return (
+                f"{f'CAST({column} AS double)' if isinstance(self.ends[0], float) else column} BETWEEN {low} AND {high}"
+            )
         equal = "<=>" if self.nulls else "="
         on = " AND ".join(
             f"`__ivm_k`.{ident(f'k{i}')} {equal} {ident(alias)}.{ident(c)}" for i, c in enumerate(self.columns)
@@ -46,6 +52,18 @@ class Picked:
         """The condition on all other rows."""
         picked = self.condition(alias)
         return f"NOT {picked}" if self.ends is None else f"NOT COALESCE({picked}, FALSE)"
+
+
+def _end(value: End) -> str:
+    """An end of a range as a literal of Spark's.
+
+    >>> from datetime import UTC
+    >>> _end(1.5), _end(date(2024, 1, 1)), _end(datetime(2024, 1, 1)), _end(datetime(2024, 1, 1, tzinfo=UTC))
+    ('1.5D', "DATE '2024-01-01'", "TIMESTAMP_NTZ '2024-01-01 00:00:00'", "TIMESTAMP '2024-01-01 00:00:00+00:00'")
+    """
+    if isinstance(value, datetime):
+        return f"{'TIMESTAMP' if value.tzinfo else 'TIMESTAMP_NTZ'} {literal(value.isoformat(' '))}"
+    return f"DATE {literal(value.isoformat())}" if isinstance(value, date) else f"{value!r}D"
 
 
 def provided(

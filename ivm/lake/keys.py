@@ -89,10 +89,17 @@ def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array
 
 
 def ends(values: pa.Table) -> pa.Table:
-    """The least and the greatest of a table's one numeric column as doubles, a little further apart than they are.
+    """The least and the greatest of a table's one column: of dates and times as they are, of numbers as doubles.
 
-    The margin covers what casts of decimals and large integers to doubles lose.
+    Doubles are a little further apart than the numbers: the margin covers what casts of decimals and large integers
+    lose.
+
+    >>> ends(pa.table({"k0": pa.array([3, 1], pa.date32())}))["k0"].to_pylist()
+    [datetime.date(1970, 1, 2), datetime.date(1970, 1, 4)]
     """
+    if pa.types.is_temporal(values.schema.field(0).type):
+        first = pc.min_max(values.column(0))
+        return pa.table({"k0": pa.array([first["min"].as_py(), first["max"].as_py()], values.schema.field(0).type)})
     column = values.column(0).cast(pa.float64(), safe=False)
     found = pc.min_max(column).as_py()
     low, high = found["min"], found["max"]
@@ -101,8 +108,9 @@ def ends(values: pa.Table) -> pa.Table:
 
 def within(rows: pa.Table, columns: Sequence[str], limits: pa.Table) -> pa.Array:
     """Whether each row's column lies between two `ends`."""
-    values = rows.column(columns[0]).cast(pa.float64(), safe=False)
-    low, high = limits.column(0).to_pylist()
+    type_ = limits.schema.field(0).type
+    values = rows.column(columns[0]).cast(type_, safe=pa.types.is_temporal(type_))
+    low, high = limits.column(0)
     return pc.fill_null(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)), False)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -236,8 +237,7 @@ def _read_matching(
     conditions = []
     for i, (mine, wanted, between) in enumerate(keys):
         if between:
-            low, high = wanted.column(0).to_pylist()
-            conditions.append(f"CAST(t.{native_ident(mine[0])} AS DOUBLE) BETWEEN {low!r} AND {high!r}")
+            conditions.append(_between(f"t.{native_ident(mine[0])}", *wanted.column(0).to_pylist()))
             continue
         if among := _literals(mine, wanted, literals):
             conditions.append(among)
@@ -262,6 +262,20 @@ def _read_matching(
             conditions.append(f"EXISTS (SELECT 1 FROM k{i} WHERE {on})")
     selected = ", ".join("t." + native_ident(c) for c in columns)
     return query(f"SELECT {selected} FROM t WHERE ({' OR '.join(conditions)}) AND {where}", tables, most)
+
+
+def _between(column: str, low: Any, high: Any) -> str:
+    """Between two ends, as `ivm.lake.keys.ends` gives them.
+
+    >>> _between("t.a", 1.0, 2.0)
+    'CAST(t.a AS DOUBLE) BETWEEN 1.0 AND 2.0'
+    """
+    if isinstance(low, float):
+        return f"CAST({column} AS DOUBLE) BETWEEN {low!r} AND {high!r}"
+    zone = 'Some("UTC")' if isinstance(low, datetime) and low.tzinfo is not None else "None"
+    type_ = f"Timestamp(Microsecond, {zone})" if isinstance(low, datetime) else "Date32"
+    one, other = (f"arrow_cast({native_literal(end.isoformat())}, {native_literal(type_)})" for end in (low, high))
+    return f"{column} BETWEEN {one} AND {other}"
 
 
 def _literals(columns: Sequence[str], wanted: pa.Table, most: int) -> str:

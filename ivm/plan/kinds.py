@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-#: What a leaf can read: a table of somebody's, another view, or a unit inside the same view.
-RelationKind = Literal["source", "view", "unit"]
+#: What a leaf can read: a table of somebody's, another view, a unit inside the same view, or the time.
+RelationKind = Literal["source", "view", "unit", "clock"]
 
 #: Stands for the day from which the rows of a view hold: each as its sources say.
 BY_ITS_SOURCES = "*"

@@ -32,6 +32,8 @@ COUNT = "__ivm_count"
 #: The last column of a set recursion's unit: 0 for a row that the base gives,
 #: else one more than that of a row it was derived from.
 RANK = "__ivm_rank"
+#: The one column of a clock.
+CLOCK_VALUE = "at"
 
 
 class PlanError(ValueError):
@@ -53,7 +55,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """Something a leaf can read. `kind` is source, view or unit; `key` is unique if declared or known.
+    """Something a leaf can read. `kind` is source, view, unit or clock; `key` is unique if declared or known.
 
     `effective` is the column of the day from which a source's rows hold, BY_ITS_SOURCES for a view over such sources,
     "" where there is none. `padded` are the columns that Spark pads, with what declares it (a CHAR in their type).
@@ -201,7 +203,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Bound:
-    """A comparison of two bare numeric columns, all that a branch reads of `bounding`'s leaf.
+    """A comparison of two bare columns (numbers, or times of one type), all that a branch reads of `bounding`'s leaf.
 
     For example ``c.balance > a.average``.
     When one row of that leaf changes, only rows of the `bounded` leaf between its old and its new value meet the
@@ -388,6 +390,23 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """A relation of one row, `CLOCK_VALUE`, of a value that the time alone makes: `sql`, of this type.
+
+    Two of one name have one value at each instant.
+    """
+
+    name: str
+    sql: str
+    type: str
+
+    @property
+    def relation(self) -> Relation:
+        """As leaves read it."""
+        return Relation(self.name, "clock", (Column(CLOCK_VALUE, self.type),))
+
+
+@dataclass(frozen=True)
 class Refusal:
     """Why a view is refreshed in full: a stable code, a plain sentence, what would mend it."""
 
@@ -413,6 +432,8 @@ class Program:
     rules: tuple[str, ...] = ()
     #: The user's own functions that it calls, and how each is defined: (name, definition).
     functions: tuple[tuple[str, str], ...] = ()
+    #: What its temporal filters compare with; units read them as relations of these names.
+    clocks: tuple[Clock, ...] = ()
 
     @property
     def incremental(self) -> bool:

@@ -18,7 +18,8 @@ from ivm.planner.limits import EMBEDDED, Limits
 #: A changed row, in units of a scanned one (measured on TPC-H from empty,
 #: where batches of a third to an eighth of all rows arrive).
 CHANGED = 2
-#: Rows that a changed row meets in its window partition, and in a recursion's iterations: nobody knows.
+#: Rows that a changed row meets in its window partition, in a recursion's iterations, and between the old and the new
+#: value of a bound: nobody knows.
 UNKNOWN = 8
 #: A relation that is read whole is read in both states.
 BOTH_STATES = 2
@@ -72,15 +73,24 @@ def choose(
 
 
 def met_rows(
-    unit: Unit, rows: Mapping[str, int | None], deltas: Mapping[str, int], stored: int, from_stored: bool
+    unit: Unit,
+    rows: Mapping[str, int | None],
+    deltas: Mapping[str, int],
+    stored: int,
+    from_stored: bool,
+    moved: Collection[str] = (),
 ) -> int:
     """The rows that the changed ones meet, if these are spread evenly.
 
     They meet rows in what a branch joins, and in groups that are computed anew.
-    `stored` is how many rows the unit has; `from_stored` says that a LIMIT is answered from these.
+    `stored` is how many rows the unit has; `from_stored` says that a LIMIT is answered from these; of the relations
+    that `moved` one row has another value.
     """
     known = {r: n or 0 for r, n in rows.items()}
-    total = sum((_evaluated_again if b.dependents else _joined)(b, known, deltas) for b in unit.core.branches)
+    total = sum(
+        _evaluated_again(b, known, deltas) if b.dependents else _joined(b, known, deltas, moved)
+        for b in unit.core.branches
+    )
     changed = sum(deltas.values())
     if unit.fixpoint:
         return total + UNKNOWN * changed
@@ -91,14 +101,16 @@ def met_rows(
     return total + min(every, anew)
 
 
-def _joined(branch: Branch, rows: Mapping[str, int], deltas: Mapping[str, int]) -> int:
-    """In a product: the rows of each other leaf."""
-    relations = [leaf.relation for leaf in branch.leaves]
+def _joined(branch: Branch, rows: Mapping[str, int], deltas: Mapping[str, int], moved: Collection[str]) -> int:
+    """In a product: the rows of each other leaf, of a bound that moved those between its values."""
+    bounding = {b.bounding[0] for b in branch.bounds}
     total = 0
-    for place, relation in enumerate(relations):
-        for other in relations[:place] + relations[place + 1 :]:
-            there, changed = rows.get(other, 0), deltas.get(relation, 0)
-            total += min(there, changed * max(1, there // max(1, rows.get(relation, 0))))
+    for leaf in branch.leaves:
+        between = leaf.alias in bounding and leaf.relation in moved
+        for other in (o for o in branch.leaves if o is not leaf):
+            there, changed = rows.get(other.relation, 0), deltas.get(leaf.relation, 0)
+            each = UNKNOWN if between else max(1, there // max(1, rows.get(leaf.relation, 0)))
+            total += min(there, changed * each)
     return total
 
 

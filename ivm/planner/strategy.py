@@ -186,7 +186,8 @@ def _incremental(unit: Unit, known: Known, rows: Mapping[str, int | None]) -> In
     regrouped = unit.reduce is not None and not unit.reduce.linear and not stored
     levels = walk_groups(unit, walked, known.facts, requests)[0] if regrouped else ()
     whole = [r for r in unit.reads if r in requests.whole and (rows[r] or 0) > limits.native_whole_rows]
-    met = met_rows(unit, rows, known.deltas, known.stored, stored)
+    moved = {r for r in changed if known.facts[r].moved}
+    met = met_rows(unit, rows, known.deltas, known.stored, stored, moved)
     choice = choose(rows, known.deltas, known.strict, whole, met, limits)
     if unit.fixpoint:
         return Fixpoint(unit, walked, requests, choice, known.facts, changed)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ivm.checking import Checking
@@ -14,7 +15,7 @@ from ivm.feed.source import Snapshot, Source, inspect, is_newest
 from ivm.housekeeping import Retention
 from ivm.lake.types import padded_columns
 from ivm.plan.kinds import BY_ITS_SOURCES
-from ivm.plan.nodes import Column, Relation
+from ivm.plan.nodes import Clock, Column, Relation
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import Compiled, View, compile_view, in_order
@@ -68,6 +69,8 @@ class Context:
     #: Why views can't be compiled as things are: a source that is gone, a column that was dropped.
     broken: dict[str, str] = field(default_factory=dict)
     progress: Progress = silent
+    #: Tells the instant of an epoch that is planned.
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     #: The sources as they were looked at last.
     _looked: dict[tuple[Source, str], Snapshot] = field(default_factory=dict, repr=False)
 
@@ -187,6 +190,11 @@ class Context:
             padded = self._padded(view, result, relations)
             relations[name] = Relation(name, "view", result.program.columns, key, dated, padded)
         return compiled
+
+    @property
+    def clocks(self) -> dict[str, Clock]:
+        """What the temporal filters of the compiled views compare with, by name."""
+        return {c.name: c for compiled in self.compiled.values() for c in compiled.program.clocks}
 
     def _check_there(self, view: View, missing: Mapping[str, IvmError]) -> None:
         for table in dict.fromkeys(t.lower() for t, *_ in relation_tables(view.sql)):

@@ -25,6 +25,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.inputs import relation_facts
 from ivm.refresh.records import Manifest, UnitState, ViewTask
 from ivm.rewrite.slices import Facts
+from ivm.sql.temporal import is_clock
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class _Known:
         units = {u.name: u for u in compiled.program.units}
         parts = []
         for name in compiled.unit_names:
-            reads = units[name].reads if name in units else compiled.program.relations
+            reads = [r for r in (units[name].reads if name in units else compiled.program.relations) if not is_clock(r)]
             parts.append(full_estimate(task.code, task.reason, [self.size(r) for r in reads], self.past[name].full))
             self.out[name] = 2 * (self.manifest.units[name].rows if name in self.manifest.units else 0)
         return total(parts)
@@ -103,6 +104,8 @@ class _Known:
     def changed(self, relation: str, reader: UnitState) -> int | None:
         """About how many rows of a relation changed since a unit read it."""
         cursor = reader.cursors[relation]
+        if is_clock(relation):
+            return 2
         if relation not in self.snapshots:
             return self.out.get(relation, 0)
         snapshot = self.snapshots[relation]
@@ -119,6 +122,8 @@ class _Known:
         return {}
 
     def _measured(self, relation: str) -> Size:
+        if is_clock(relation):
+            return Size(1, 0)
         if relation in self.snapshots:
             return Size(*native.recorded_size(native.table(self.snapshots[relation].path)))
         state = self.manifest.units.get(relation)

@@ -2,6 +2,8 @@
 
     behind(view)  =  now - time of the oldest commit of a source that the published view has not read; 0 without one
 
+A view with a temporal filter is behind from the moment on at which its filter may let other rows pass as well.
+
 Read from the logs only, without Spark: the epoch log says up to which commit the view has read each source, directly or
 through other views, and the sources' logs say when the next commit was made. A commit counts whatever it changed.
 """
@@ -10,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ivm.durations import written
 from ivm.errors import IvmError, SourceError, StateError
 from ivm.feed.source import inspect, other_commit
 from ivm.refresh.context import Context
+from ivm.refresh.instants import as_time, due_from
 from ivm.refresh.records import Cursor, Manifest, UnitState
+from ivm.refresh.settings import TIME_ZONE
+from ivm.sql.temporal import is_clock
 
 _REFRESH = "The next refresh that succeeds mends it."
 
@@ -57,7 +62,7 @@ def freshness(context: Context, view: str, now: datetime | None = None) -> Fresh
     state = manifest.units.get(view)
     if state is None or state.version is None:
         return Freshness(target, None, "it has not been refreshed yet")
-    waits: list[tuple[datetime, str]] = []
+    waits = [(since, "rows leave or enter it by time") for since in _clocks(context, manifest, state)]
     try:
         for source, cursor in _read(context, manifest, state):
             since = _since(context, source, cursor)
@@ -65,10 +70,22 @@ def freshness(context: Context, view: str, now: datetime | None = None) -> Fresh
                 waits.append((since, f"version {(cursor.version or 0) + 1} of source {source!r} has not been read"))
     except IvmError as error:
         return Freshness(target, None, str(error))
+    now = now or context.clock()
+    waits = [(since, why) for since, why in waits if since <= now]
     if not waits:
         return Freshness(target, timedelta(0))
     since, why = min(waits)
-    return Freshness(target, max(timedelta(0), (now or datetime.now(UTC)) - since), why)
+    return Freshness(target, now - since, why)
+
+
+def _clocks(context: Context, manifest: Manifest, state: UnitState) -> Iterator[datetime]:
+    """From when on a unit's temporal filters, or those of what it reads, let other rows pass than the published."""
+    for relation, cursor in state.cursors.items():
+        if is_clock(relation):
+            since = due_from(relation, cursor.version or 0, state.settings.get(TIME_ZONE, ""))
+            yield as_time(cursor.version or 0) if since is None else since
+        elif relation in manifest.units:
+            yield from _clocks(context, manifest, manifest.units[relation])
 
 
 def _since(context: Context, name: str, cursor: Cursor) -> datetime | None:
@@ -97,7 +114,7 @@ def _read(context: Context, manifest: Manifest, state: UnitState) -> Iterator[tu
     for relation, cursor in state.cursors.items():
         if relation in context.sources:
             yield relation, cursor
-        else:
+        elif not is_clock(relation):
             yield from _read(context, *_as_read(context, manifest, relation, cursor))
 
 

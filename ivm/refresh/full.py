@@ -33,6 +33,7 @@ from ivm.session import stored_as_read
 from ivm.sql.maps import has_map
 from ivm.sql.padding import keeps_padding
 from ivm.sql.render import core_sql, unit_sql
+from ivm.sql.temporal import at_instant
 from ivm.sql.text import splice
 from ivm.storage.location import Location
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
@@ -98,7 +99,9 @@ class FullBuild:
         # Named by the epoch and the attempt that build it, so that one that was abandoned, or still runs, is never met.
         generation = f"{self.plan.epoch}_{self.attempt}"
         if unit is None:
-            sql = splice(self.context.views[view].sql, {r: self.inputs.new(r) for r in compiled.program.relations})
+            sql = self.context.views[view].sql
+            sql = at_instant(sql, self.plan.now) if compiled.program.clocks else sql
+            sql = splice(sql, {r: self.inputs.new(r) for r in compiled.program.relations})
         elif unit.reduce is not None and unit.reduce.linear:
             sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
         elif unit.fixpoint:

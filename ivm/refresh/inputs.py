@@ -23,6 +23,7 @@ from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Relation, Unit
 from ivm.refresh.arrangements import Arrangements, followed
 from ivm.refresh.context import Context
+from ivm.refresh.instants import clock_rows, clock_values
 from ivm.refresh.integrity import base
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, within
 from ivm.refresh.relations import after_epoch, batches, frozen_table
@@ -54,6 +55,8 @@ class Inputs:
         self._gaps: dict[str, GapError] = {}
         self._source_rows: dict[str, int | None] = {}
         self._needed = _needed_columns(self.units.values())
+        self._clocks = context.clocks
+        self._values: dict[tuple[str, int | None], tuple[pa.Table, pa.Table]] = {}
         follow = functools.partial(
             followed, context, snapshots=self.snapshots, sources=plan.sources, units=self.manifest.units
         )
@@ -61,7 +64,10 @@ class Inputs:
 
     def reads(self, view: str, unit: str) -> tuple[str, ...]:
         """What a unit reads, or a view without a program."""
-        return self.units[unit].reads if unit in self.units else self.context.compiled[view].program.relations
+        if unit in self.units:
+            return self.units[unit].reads
+        program = self.context.compiled[view].program
+        return (*program.relations, *(c.name for c in program.clocks))
 
     def columns(self, relation: str) -> tuple[Column, ...]:
         """The columns that any unit reads; at least one, since a row needs one."""
@@ -80,10 +86,14 @@ class Inputs:
         """Where a reader stands after this epoch. An upstream unit's version is known once it is published."""
         if relation in self.snapshots:
             return self.plan.sources[relation]
+        if relation in self._clocks:
+            return Cursor(self.plan.now)
         return Cursor(None, epoch=self.state(relation).epoch)
 
     def rows(self, relation: str) -> int | None:
         """The rows of a source now, or of a unit at the last epoch; None for a unit whose rows are not kept."""
+        if relation in self._clocks:
+            return 1
         if relation not in self.snapshots:
             return self.manifest.units[relation].rows
         if relation not in self._source_rows:
@@ -92,10 +102,13 @@ class Inputs:
 
     def rows_now(self, relation: str) -> int | None:
         """The rows that a full refresh in this epoch reads."""
-        return self.rows(relation) if relation in self.snapshots else self.state(relation).rows
+        of_source = relation in self.snapshots or relation in self._clocks
+        return self.rows(relation) if of_source else self.state(relation).rows
 
     def new(self, relation: str) -> str:
         """All rows of a relation in this epoch, as a FROM item for Spark."""
+        if relation in self._clocks:
+            return clock_rows(self._clocks[relation], self.cursor(relation))
         if relation in self.snapshots:
             snapshot = self.snapshots[relation]
             columns = columns_sql([c.name for c in snapshot.columns])
@@ -114,16 +127,19 @@ class Inputs:
             raise self._gaps[key]
         if key not in self._deltas:
             try:
-                delta = (
-                    self._source_delta(relation, cursor)
-                    if relation in self.snapshots
-                    else self._unit_delta(relation, cursor)
-                )
+                delta = self._delta_of(relation, cursor)
             except GapError as gap:
                 self._gaps[key] = gap  # for each view that reads it, without reading it again
                 raise
             self._deltas[key] = delta if delta.num_rows else None
         return self._deltas[key]
+
+    def _delta_of(self, relation: str, cursor: Cursor) -> Rows:
+        if relation in self._clocks:
+            return self._clock(relation, cursor)[1]
+        if relation in self.snapshots:
+            return self._source_delta(relation, cursor)
+        return self._unit_delta(relation, cursor)
 
     def deltas(self, unit: Unit, state: UnitState) -> dict[str, Rows]:
         """The deltas of what a unit reads, of those relations that changed."""
@@ -140,6 +156,10 @@ class Inputs:
         columns = self.columns(relation)
         cursor = reader.cursors.get(relation)
         delta = self.delta(relation, cursor) if cursor is not None else None
+        if relation in self._clocks:
+            assert cursor is not None
+            row, _ = self._clock(relation, cursor)
+            return Input(relation, columns, row.schema, "", None, State.NEW, False, delta, 1, given=row)
         if relation in self.snapshots:
             assert cursor is not None
             snapshot = self.snapshots[relation]
@@ -179,6 +199,14 @@ class Inputs:
             indexes=indexes,
             accumulators=kept,
         )
+
+    def _clock(self, relation: str, cursor: Cursor) -> tuple[pa.Table, pa.Table]:
+        """A clock's row in this epoch, and its delta since the cursor."""
+        key = relation, cursor.version
+        if key not in self._values:
+            clock, spark = self._clocks[relation], self.context.spark()
+            self._values[key] = clock_values(spark, clock, cursor.version, self.plan.now)
+        return self._values[key]
 
     def _source_delta(self, relation: str, cursor: Cursor) -> Rows:
         upto = self.plan.sources[relation].version
@@ -226,18 +254,22 @@ class Inputs:
 
 
 def unit_columns(context: Context, relation: str) -> tuple[Column, ...]:
-    """The columns of a unit, or of a view without a program."""
+    """The columns of a unit, of a view without a program, or of a clock."""
+    if relation in context.clocks:
+        return context.clocks[relation].relation.columns
     units = (u for c in context.compiled.values() for u in c.program.units)
     return next((u.columns for u in units if u.name == relation), None) or context.compiled[relation].program.columns
 
 
 def relation_facts(context: Context, relation: str, snapshots: Mapping[str, Snapshot], rows: int | None) -> Facts:
-    """What a walk may know of a source or a unit that has so many rows (None: unknown)."""
+    """What a walk may know of a source, or of a unit, that has so many rows (None: unknown), or of a clock."""
     if relation in snapshots:
         source, columns = context.sources[relation], snapshots[relation].columns
         actual = {c.name.lower(): c.name for c in columns}
         key = tuple(actual[k.lower()] for k in source.primary_key)
         return Facts(Relation(relation, "source", columns, key), rows, source.foreign_keys)
+    if relation in context.clocks:
+        return Facts(context.clocks[relation].relation, 1, moved=True, small=True)
     units = (u for c in context.compiled.values() for u in c.program.units)
     key = next((u.key for u in units if u.name == relation), ())
     return Facts(Relation(relation, "unit", unit_columns(context, relation), key), rows)

@@ -1,4 +1,4 @@
-"""Step 1, plan: freeze the versions to read up to and decide, for each view, what shall happen.
+"""Step 1, plan: freeze the versions (and the instant) to read up to and decide, for each view, what shall happen.
 
 Nothing is computed and nothing is written here but the `planned` event; a rerun finds it and keeps its versions.
 What can't be relied on any more (a source's history, a table of ours) is found here, by comparing it with the manifest.
@@ -14,6 +14,7 @@ from ivm.planner.strategy import Full
 from ivm.refresh import definitions
 from ivm.refresh.context import Context
 from ivm.refresh.forecast import forecast
+from ivm.refresh.instants import as_instant, is_due
 from ivm.refresh.integrity import Integrity, adopt, inspect_tables
 from ivm.refresh.lag import lag_warnings
 from ivm.refresh.modes import forbidden, warning
@@ -21,6 +22,7 @@ from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, 
 from ivm.refresh.settings import changed, settings
 from ivm.refresh.views import Compiled
 from ivm.session import own_condition
+from ivm.sql.temporal import is_clock
 
 #: Strategies a task can have. A FAILED task is not run: its view's mode forbids what would have to be done.
 INCREMENTAL, FULL, UNCHANGED, FAILED = "incremental", "full", "unchanged", "failed"
@@ -49,8 +51,9 @@ def plan_epoch(
     manifest = adopt(committed, integrity.adopted, accepted)
     wanted = _with_upstream(compiled, views, context.broken)
     tasks: dict[str, ViewTask] = {}
+    now = as_instant(context.clock())
     for name in (n for n in compiled if n in wanted):
-        task = _task(context, compiled[name], snapshots, manifest, integrity, tasks, name in rebuild, may_start)
+        task = _task(context, compiled[name], snapshots, manifest, integrity, tasks, now, name in rebuild, may_start)
         tasks[name] = task if name in rebuild else _permitted(context, name, task)
     if all(t.strategy == UNCHANGED for t in tasks.values()) and not integrity.adopted:
         return None
@@ -65,7 +68,8 @@ def plan_epoch(
     broken = dict(context.broken)
     estimates = forecast(context, tasks, snapshots, manifest)
     tasks = {n: replace(t, estimate=estimates.get(n)) for n, t in tasks.items()}
-    return EpochPlan(context.log.next_epoch(), sources, tasks, notes, integrity.adopted, broken, warnings, accepted)
+    number = context.log.next_epoch()
+    return EpochPlan(number, sources, tasks, notes, integrity.adopted, broken, warnings, accepted, now)
 
 
 def write_plan(context: Context, plan: EpochPlan) -> None:
@@ -106,6 +110,7 @@ def _task(
     manifest: Manifest,
     integrity: Integrity,
     tasks: dict[str, ViewTask],
+    now: int,
     rebuild: bool,
     may_start: bool,
 ) -> ViewTask:
@@ -142,6 +147,8 @@ def _task(
                 if why:
                     return task(FULL, "feed_gap", f"the change feed of {relation!r} has a gap: {why}")
                 moved = moved or snapshot.version != cursor.version
+            elif is_clock(relation):
+                moved = moved or is_due(relation, cursor.version or 0, now, state.settings)
             else:
                 upstream = manifest.units.get(relation)
                 if (relation in tasks and tasks[relation].strategy != UNCHANGED) or (

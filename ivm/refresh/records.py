@@ -30,7 +30,10 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a unit has read a relation: a source's version and id, or an upstream unit's epoch and version."""
+    """How far a unit has read a relation: a source's version and id, or an upstream unit's epoch and version.
+
+    A clock's version is an instant (see `ivm.refresh.instants`).
+    """
 
     version: int | None
     table_id: str = ""
@@ -142,6 +145,8 @@ class EpochPlan:
     warnings: tuple[str, ...] = ()
     #: By unit, the definition of its state as this version says it, where an older one said it (see `definitions`).
     accepted: dict[str, str] = field(default_factory=dict)
+    #: The instant at which temporal filters are evaluated, in microseconds since 1970.
+    now: int = 0
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ivm.lake import native
 from ivm.names import ident, parquet_ref, table_ref
 from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
 from ivm.refresh.context import Context
+from ivm.refresh.instants import clock_rows
 from ivm.refresh.records import Cursor, Manifest, Outcome, UnitState, within
 from ivm.rewrite.statements import accumulated, final_rows, repeated
 from ivm.sql.render import LeafSql, columns_sql
@@ -120,6 +121,8 @@ def as_read(context: Context, manifest: Manifest, reader: UnitState) -> LeafSql:
         listed, cursor = columns_sql(leaf.columns) or "1", reader.cursors[leaf.relation]
         if leaf.relation in context.sources:
             return f"(SELECT {listed} FROM {source_table(context, leaf.relation, cursor)})"
+        if leaf.relation in context.clocks:
+            return clock_rows(context.clocks[leaf.relation], cursor)
         upstream = manifest.units[leaf.relation]
         if not upstream.arranged:
             return f"({stream_rows(context, leaf.relation, upstream, manifest.epoch)})"

@@ -27,6 +27,7 @@ from ivm.refresh.integrity import OUTPUT, TABLE, inspect_tables, paths
 from ivm.refresh.publish import NOTE
 from ivm.refresh.records import Cursor, Manifest, UnitState, from_json, to_json
 from ivm.refresh.run import Report
+from ivm.sql.temporal import is_clock
 from ivm.storage.location import Location
 
 
@@ -136,7 +137,8 @@ def _known_again(context: Context) -> dict[str, UnitState]:
             cursors = {}
             for relation, cursor in state.cursors.items():
                 upstream = known.get(relation)
-                if relation not in context.sources and (upstream is None or upstream.epoch != cursor.epoch):
+                of_unit = relation not in context.sources and not is_clock(relation)
+                if of_unit and (upstream is None or upstream.epoch != cursor.epoch):
                     break
                 cursors[relation] = Cursor(upstream.version, epoch=upstream.epoch) if upstream is not None else cursor
             if len(cursors) != len(state.cursors):

@@ -9,6 +9,7 @@ from ivm.refresh.arrangements import statuses
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.freshness import freshness
+from ivm.refresh.instants import as_time, instant_of
 from ivm.refresh.lag import source_warnings
 from ivm.refresh.publish import held_back, warned
 from ivm.refresh.records import Manifest, Outcome
@@ -22,6 +23,12 @@ def _trouble(manifest: Manifest, view: str) -> str:
     return f"failing since epoch {failure.epoch}: {failure.full or failure.incremental}" if failure is not None else ""
 
 
+def _instant(manifest: Manifest, view: str) -> str | None:
+    """Up to when a view has read the time; None where it has no temporal filter."""
+    found = instant_of(s for n, s in manifest.units.items() if n == view or n.startswith(f"{view}__"))
+    return as_time(found).isoformat() if found is not None else None
+
+
 def _newest(log: EpochLog, epochs: Iterable[int], views: set[str]) -> dict[str, tuple[int, Outcome]]:
     """What was applied last for each view, with its epoch; each is read once, and none that tells nothing more."""
     found: dict[str, tuple[int, Outcome]] = {}
@@ -33,7 +40,7 @@ def _newest(log: EpochLog, epochs: Iterable[int], views: set[str]) -> dict[str, 
 
 
 def status(context: Context) -> dict[str, Any]:
-    """Epochs (newest first) and views with their strategy, rows, table version, versions read, and freshness."""
+    """Epochs (newest first) and views with their strategy, rows, table version, instant and freshness."""
     log = context.log
     manifest = log.manifest()
     events = log.events()
@@ -57,6 +64,7 @@ def status(context: Context) -> dict[str, Any]:
             "rows": state.rows if state else None,
             "version": state.version if state else None,
             "epoch": state.epoch if state else None,
+            "instant": _instant(manifest, name),
             "strategy": outcome.strategy if outcome else None,
             "reason": outcome.reason if outcome else "not refreshed yet",
             "error": _trouble(manifest, name),

@@ -1,4 +1,4 @@
-"""Compare a published view with Spark's own result of its SQL, as bags, at the versions the view has read.
+"""Compare a published view with Spark's own result of its SQL, as bags, at the versions and the instant it has read.
 
 The recompute runs the user's own text, not ours, from the sources up: views that it reads are replaced by their SQL.
 Only where that text leaves Spark a choice (see `sql.rules`) does it run the compiled program's, over the same versions.
@@ -18,6 +18,7 @@ from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.nodes import WEIGHT, Column
 from ivm.refresh.context import Context
+from ivm.refresh.instants import clock_rows, instant_of
 from ivm.refresh.records import Cursor, Manifest
 from ivm.refresh.relations import source_table, unit_table
 from ivm.refresh.run import committed_or_raise
@@ -27,6 +28,7 @@ from ivm.rewrite.timed import companion_name
 from ivm.sql.blocks import sql_of
 from ivm.sql.maps import encoded
 from ivm.sql.render import unit_sql
+from ivm.sql.temporal import at_instant
 from ivm.sql.text import splice
 
 #: Floating point sums depend on the order of addition; they are compared to this many significant digits.
@@ -154,8 +156,12 @@ def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mappin
                 f"(SELECT * FROM {unit_table(context, relation, manifest.units[relation], cursor.version)})"
             )
     program = context.compiled[view].program
+    at = instant_of(manifest.units[n] for n in context.compiled[view].unit_names if n in manifest.units)
     if not program.rules:
-        return splice(context.views[view].sql, replacement)
+        sql = context.views[view].sql
+        return splice(at_instant(sql, at) if program.clocks and at is not None else sql, replacement)
+    for clock in program.clocks if at is not None else ():
+        replacement[clock.name] = clock_rows(clock, Cursor(at))
     # Spark alone may choose another of several results: the recompute chooses by the program's rules.
     for unit in (u for u in program.units if u.name != companion_name(view)):
         if unit.fixpoint:

@@ -29,6 +29,7 @@ from ivm.refresh.relations import as_read, batches, stream_rows, unit_table
 from ivm.refresh.run import committed_or_raise
 from ivm.sql.maps import has_map
 from ivm.sql.render import branch_sql, columns_sql
+from ivm.sql.temporal import is_clock
 
 #: How a leaf's columns are called in the statements.
 _LEAF = "__ivm_leaf"
@@ -245,6 +246,8 @@ class _Lineage:
 
     def _follow(self, unit: Unit, reader: UnitState, leaf: Leaf, rows: str) -> None:
         """From the rows of a leaf to what supports them; at a source the way ends."""
+        if is_clock(leaf.relation):
+            return  # the time supports all rows alike
         cursor, types = reader.cursors[leaf.relation], self._types(leaf.relation)
         names = [c for c in leaf.columns if _comparable(types[c.lower()])]
         if leaf.relation in self.context.sources:

@@ -67,6 +67,7 @@ def definition_text(program: Program, sql: str, relations: Mapping[str, Relation
         lines += [f"statement {program.view} {_quoted(sql)}"]
         lines += [f"reads {n} {_columns(r.columns)}" for n, r in sorted(relations.items())]
     lines += [f"function {name} {_quoted(body)}" for name, body in program.functions]
+    lines += [f"clock {c.name} {c.type} = {_quoted(c.sql)}" for c in program.clocks]
     lines += [f"padded {n} {_columns(r.padded)}" for n, r in sorted(relations.items()) if r.padded]
     return "\n".join(lines)
 

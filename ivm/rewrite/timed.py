@@ -32,8 +32,8 @@ def with_companion(program: Program, relations: Mapping[str, Relation]) -> Progr
     """The program with a companion before its unit.
 
     It is as it was where there is no date, or where time is no part of a product.
-    That is so for programs of several units and for rows read inside outer joins and subqueries: when these hold is not
-    a matter of one row's day.
+    That is so for programs of several units, for rows read inside outer joins and subqueries, and for temporal filters:
+    when these hold is not a matter of one row's day.
 
     >>> day = Relation("d", "source", (Column("x", "int"), Column("day", "date")), effective="day")
     >>> x = Output("x", Expr(Text.of("`d`.`x`"), frozenset({("d", "x")}), ("d", "x")), "int")
@@ -42,7 +42,7 @@ def with_companion(program: Program, relations: Mapping[str, Relation]) -> Progr
     >>> [(u.name, [c.name for c in u.columns]) for u in made.units]
     [('v__by_day', ['x', '__ivm_day']), ('v', ['x'])]
     """
-    if len(program.units) != 1 or program.units[0].fixpoint:
+    if len(program.units) != 1 or program.units[0].fixpoint or program.clocks:
         return program
     (unit,) = program.units
     timed = tuple(b for b in (_timed(b, relations) for b in unit.core.branches) if b)

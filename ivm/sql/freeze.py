@@ -21,6 +21,7 @@ from ivm.sql.refusals import UnsupportedError
 from ivm.sql.unique_keys import branch_key
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
 _Column = tuple[str, str]
 #: Where the characters of private use begin: no language writes them.
 _PRIVATE = 0xE000
@@ -75,7 +76,8 @@ def _bounds(block: Block, leaves: dict[str, Leaf], relations: dict[str, Relation
             or sides[0].table == sides[1].table
         ):
             continue
-        if all(_numeric(relations[leaves[s.table].relation].type_of(s.name)) for s in sides):
+        types = [relations[leaves[s.table].relation].type_of(s.name) for s in sides]
+        if all(map(_numeric, types)) or (types[0] == types[1] and types[0] in _TIMES):
             for one, other in (sides, reversed(sides)):
                 if reads[one.table] == 1:
                     yield Bound((one.table, one.name), (other.table, other.name))

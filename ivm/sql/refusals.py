@@ -11,7 +11,8 @@ _REASONS: dict[str, tuple[str, str]] = {
     ),
     "nondeterministic": (
         "{what} gives another answer each time it is asked",
-        "take the value from a source column; the view is refreshed in full each time",
+        "take the value from a source column, or compare with the time in WHERE (docs/operators/temporal_filters.md); "
+        "the view is refreshed in full each time",
     ),
     "no_source": ("no table is read, so nothing can change", "nothing to mend: it is built once"),
     "round_trip": (

@@ -35,6 +35,8 @@ def branch_key(
     needed: dict[str, tuple[str, ...]] = {}
     relation_of = {i.this.alias: i.this.name for i in block.items}
     for alias, relation in relation_of.items():
+        if relations[relation].kind == "clock":  # one row multiplies none
+            continue
         key = relations[relation].key
         if not key:
             return ()

@@ -2,7 +2,7 @@
 SELECT k, current_date() AS t FROM a
 
 -- now_filter: full, nondeterministic
-SELECT k FROM a WHERE d < now()
+SELECT k FROM a WHERE d < now() OR k = 1
 
 -- random: full, nondeterministic
 SELECT k, rand() AS r FROM a

@@ -17,6 +17,8 @@ TYPES = {
     "DOUBLE": "double",
     "BOOLEAN": "boolean",
     "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMP WITH TIME ZONE": "timestamp",
 }
 
 

@@ -28,11 +28,17 @@ from ivm.storage.location import Location
 from ivm.testing.primitives import Kind, Primitive, written_at
 
 #: DuckDB's types as Spark calls them; sums are wider in DuckDB.
-_TYPES = {"INTEGER": "int", "BIGINT": "bigint", "HUGEINT": "bigint", "VARCHAR": "string", "BOOLEAN": "boolean"}
+_TYPES = {
+    "INTEGER": "int", "BIGINT": "bigint", "HUGEINT": "bigint", "VARCHAR": "string", "BOOLEAN": "boolean",
+    "TIMESTAMP WITH TIME ZONE": "timestamp", "TIMESTAMP": "timestamp_ntz",
+}  # fmt: skip
 _JSON = {"int": "integer", "bigint": "long"}
 #: DuckDB has no hints.
 _HINT = re.compile(r"/\*\+.*?\*/")
-_DUCK = {"int": "INTEGER", "bigint": "BIGINT", "string": "VARCHAR", "boolean": "BOOLEAN"}
+_DUCK = {
+    "int": "INTEGER", "bigint": "BIGINT", "string": "VARCHAR", "boolean": "BOOLEAN",
+    "timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP",
+}  # fmt: skip
 
 
 class DuckSession:
@@ -42,6 +48,7 @@ class DuckSession:
         self.connection = duckdb.connect()
         # DuckDB 2.0's statistics lose rows that an outer join pads where a table of the join is empty.
         self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+        self.connection.execute("SET TimeZone = 'UTC'")
         # Spark's hash of a row, as far as audits ask: of pairs (is it NULL, the value); what it is plays no part.
         hashes = [
             f"({', '.join(f'p{i}' for i in range(n))}) AS hash([{', '.join(f'p{i}::VARCHAR' for i in range(n))}]) >> 1"

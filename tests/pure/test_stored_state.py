@@ -76,6 +76,18 @@ def test_an_upgrade_rebuilds_nothing(folder):
     assert found(pipeline(DuckSession(), folder)) == EXPECTED
 
 
+@pytest.mark.parametrize("folder", ARCHIVES[-1:], indirect=True, ids=lambda p: p.name.partition(".")[0])
+def test_an_older_state_is_read_and_compacted(folder):
+    pipe = pipeline(DuckSession(), folder)
+    right(pipe)
+    assert [c for c in pipe.compact(keep_epochs=1) if c.error] == []
+    right(pipe)
+    change(folder)
+    assert found(pipe) == EXPECTED
+    right(pipe)
+    assert [c for c in pipeline(DuckSession(), folder).compact(keep_epochs=1) if c.error] == []
+
+
 def test_the_kept_programs_tell_what_an_older_definition_stands_for(folder, monkeypatch):
     otherwise_written(monkeypatch)
     change(folder)
