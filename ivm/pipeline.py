@@ -83,7 +83,8 @@ class Pipeline:
     `lane` is auto (delta-rs where a table allows it), or spark to leave reading to Spark alone. `retention` says how
     long what was replaced is kept, and how often a refresh compacts by itself; `limits` what is small and what is too
     much (see `ivm.planner.limits`). `mode` is that of views which are declared without one (see `view`); `checking`
-    says whether results of checks show values, and whom they are told to.
+    says whether results of checks show values, and whom they are told to. `engine` is spark, or auto to let the
+    embedded engine run what it can (see docs/engine.md); $IVM_ENGINE says it where it isn't given.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Pipeline:
         limits: Limits = EMBEDDED,
         mode: str = "auto",
         checking: Checking | None = None,
+        engine: str = "",
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
@@ -126,6 +128,11 @@ class Pipeline:
             raise ConfigError(
                 f"checking must be an ivm.checking.Checking, found {shown(checking)}.", "Write Checking(values=...)."
             )
+        engine = parameters.engine(engine)
+        if engine == parameters.AUTO:
+            from ivm.engine.embedded import check_installed
+
+            check_installed()
         self.name, self.mode = name, mode
         self._spark = spark
         #: Where the sources lie, links followed, by location.
@@ -144,6 +151,7 @@ class Pipeline:
             limits,
             checks=dict(checks or {}),
             checking=checking or Checking(),
+            engine=engine,
         )
 
     @classmethod
@@ -162,6 +170,7 @@ class Pipeline:
             retention=config.retention,
             mode=config.mode,
             checking=config.checking,
+            engine=config.engine,
         )
         declared = [
             pipe._declared(s.name, s.location, s.primary_key, dict(s.foreign_keys), s.effective_date)

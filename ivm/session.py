@@ -111,6 +111,12 @@ def get_session(remote: str | None = None, schemes: Collection[str] = ()) -> Spa
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
+def starts_plain() -> bool:
+    """Whether a session that this process would start has Spark's defaults and ours: nobody else's settings."""
+    others = ("IVM_SPARK_REMOTE", SUBMITTED, "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
+    return not any(os.environ.get(name) for name in others)
+
+
 def _with(conf: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
