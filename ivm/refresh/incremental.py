@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from ivm.engine.embedded import EmbeddedRun
+from ivm.engine.embedded import EmbeddedRun, StaysWithSparkError
 from ivm.engine.results import Results
 from ivm.engine.rows import Rows, StagedRows
 from ivm.execute.changes import Changes, StoredRowsLackingError
@@ -130,7 +130,7 @@ def _embedded(
             return
         started = time.perf_counter()
         try:
-            changes = execute(job.strategy, datasets, engine)
+            changes = _typed(execute(job.strategy, datasets, engine), job.state)
         except StoredRowsLackingError as lacking:
             ended[name] = lacking
         except Exception as error:  # noqa: BLE001 - whatever it is, Spark is asked
@@ -146,6 +146,15 @@ def _embedded(
         list(pool.map(run, jobs))
     engine.close()
     return reasons
+
+
+def _typed(changes: Changes, state: UnitState) -> Changes:
+    """The changes, if their columns have exactly the types that Spark gave the unit's. Raises StaysWithSparkError."""
+    found = [changes.rows.schema.types] if isinstance(changes.rows, pa.Table) else []
+    wanted = [*native.arrow_schema(state.schema).types, pa.int64()]
+    if found != [wanted]:
+        raise StaysWithSparkError(f"its columns would be {', '.join(map(str, *found))}")
+    return changes
 
 
 def _loaded(inputs: Inputs, scratch: Location, tag: str, read: Mapping[str, Input], requests: Requests) -> Datasets:
