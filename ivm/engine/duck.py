@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.names import native_ident
 from ivm.plan.nodes import Column
@@ -48,15 +49,17 @@ class Database:
     def load(self, name: str, read: Callable[[], pa.Table], columns: Sequence[Column]) -> None:
         """Make a table of what `read` gives, of those columns whose types statements may read.
 
-        One that is there already is kept.
+        One that is there already is kept. Raises ValueError for a date or time that DuckDB takes for an infinite one.
         """
         with self._lock:
             if name in self._loaded:
                 return
             kept = [(c, type_) for c in columns if (type_ := type_of(c.type)) is not None]
             listed = [f"{native_ident(c.name)}::{type_.duck} AS {native_ident(c.name)}" for c, type_ in kept]
+            rows = _naive(read().select([c.name for c, _ in kept]))
+            _check_finite(rows)
             cursor = self.connection.cursor()
-            cursor.register("__ivm_arrow", _naive(read().select([c.name for c, _ in kept])))
+            cursor.register("__ivm_arrow", rows)
             cursor.execute(f"CREATE TABLE {native_ident(name)} AS SELECT {', '.join(listed)} FROM __ivm_arrow")
             cursor.unregister("__ivm_arrow")
             self._loaded.add(name)
@@ -75,6 +78,16 @@ def _naive(rows: pa.Table) -> pa.Table:
     """Times as UTC's without saying so: DuckDB would ask for a library of time zones."""
     schema = pa.schema([f.with_type(pa.timestamp("us")) if pa.types.is_timestamp(f.type) else f for f in rows.schema])
     return rows if schema == rows.schema else rows.cast(schema)
+
+
+def _check_finite(rows: pa.Table) -> None:
+    """The ends of the integers behind dates and times are DuckDB's infinities; Spark has none."""
+    for column in rows.columns:
+        bits = 32 if pa.types.is_date32(column.type) else 64 if pa.types.is_timestamp(column.type) else 0
+        if bits and len(column):
+            ends = pc.min_max(column.cast(pa.int32() if bits == 32 else pa.int64())).as_py()
+            if 2 ** (bits - 1) - 1 in (ends["max"], -(ends["min"] or 0)):
+                raise ValueError("a date or time at the end of its type")
 
 
 def _typed(rows: pa.Table, columns: Sequence[Column]) -> pa.Table:

@@ -191,7 +191,8 @@ class _Query:
             else [f"SELECT {', '.join(p)} FROM ({t}) AS u" for p, t in zip(parts, (left, right), strict=True)]
         )
         word = "UNION" if node.args.get("distinct") else "UNION ALL"
-        return f"\n{word}\n".join(f"({t})" if "\nLIMIT " in t else t for t in texts), columns
+        apart = (f"({t})" if "\nLIMIT " in t or t.startswith("WITH ") else t for t in texts)
+        return f"\n{word}\n".join(apart), columns
 
     @staticmethod
     def _told_apart(node: exp.Expression, columns: Sequence[_Out]) -> None:

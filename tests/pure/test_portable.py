@@ -166,6 +166,21 @@ def test_rows_that_an_outer_join_pads_are_there(database):
     assert found.num_rows == 10
 
 
+def test_dates_that_would_be_infinite_are_not_taken(database):
+    for day in (2**31 - 1, 1 - 2**31):
+        rows = pa.table({"d": pa.array([day, 0, None], pa.int32()).cast(pa.date32())})
+        with pytest.raises(ValueError, match="end of its type"):
+            database.load(f"d{day}", lambda rows=rows: rows, [Column("d", "date")])
+
+
+def test_unions_of_queries_with_tables_of_their_own(database):
+    sql = (
+        "SELECT k FROM t UNION ALL (WITH w AS (SELECT k FROM t) SELECT k FROM w) "
+        "UNION ALL (SELECT k FROM t ORDER BY k LIMIT 2)"
+    )
+    assert run(database, sql).num_rows == 22
+
+
 def test_nothing_outside_is_read(database, tmp_path):
     (tmp_path / "x.csv").write_text("a\n1\n")
     with pytest.raises(duckdb.PermissionException):
