@@ -52,9 +52,9 @@ def portable() -> str:
         "",
         "## Queries",
         "",
-        "SELECT (DISTINCT), derived tables, WITH, UNION (ALL), WHERE, GROUP BY, HAVING, ORDER BY with LIMIT; inner,",
-        "left, right, full, cross, semi and anti joins by a condition; EXISTS, IN and scalar subqueries, correlated",
-        "or not.",
+        "SELECT (DISTINCT), derived tables, WITH, UNION, EXCEPT, INTERSECT (ALL), WHERE, GROUP BY, HAVING, ORDER BY",
+        "with LIMIT or OFFSET; inner, left, right, full, cross, semi and anti joins by a condition; EXISTS, IN and",
+        "scalar subqueries, correlated or not.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -79,12 +79,25 @@ PARTS: dict[type[exp.Expression], frozenset[str]] = {
     exp.Interval: frozenset({"this", "unit"}),
     exp.Join: frozenset({"this", "kind", "side", "on"}),
     exp.JoinHint: _ONE | _LIST,
-    exp.Limit: frozenset({"expression"}),
+    **dict.fromkeys((exp.Limit, exp.Offset), frozenset({"expression"})),
     exp.Literal: frozenset({"this", "is_string"}),
     exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
     # A hint says how to join, and nothing of what comes out.
     exp.Select: frozenset(
-        {"expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "limit", "with_", "hint"}
+        {
+            "expressions",
+            "from_",
+            "joins",
+            "where",
+            "group",
+            "having",
+            "distinct",
+            "order",
+            "limit",
+            "offset",
+            "with_",
+            "hint",
+        }
     ),
     exp.Subquery: frozenset({"this", "alias", "with_"}),
     exp.Substring: frozenset({"this", "start", "length"}),
@@ -92,7 +105,7 @@ PARTS: dict[type[exp.Expression], frozenset[str]] = {
     exp.TableAlias: _ONE,
     exp.Trim: frozenset({"this", "position"}),
     exp.TryCast: frozenset({"this", "to"}),
-    exp.Union: frozenset({"this", "expression", "distinct", "with_"}),
+    **dict.fromkeys((exp.Union, exp.Except, exp.Intersect), frozenset({"this", "expression", "distinct", "with_"})),
     exp.Version: frozenset({"this", "kind", "expression"}),
     exp.Window: frozenset({"this", "partition_by", "order", "spec", "over"}),
     exp.WindowSpec: frozenset({"kind", "start", "start_side", "end", "end_side"}),

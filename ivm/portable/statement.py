@@ -1,4 +1,4 @@
-"""A whole statement of Spark's as DuckDB takes it: SELECTs, joins, subqueries, UNION, WITH, ORDER BY ... LIMIT.
+"""A whole statement of Spark's as DuckDB takes it: SELECTs, joins, subqueries, set operations, WITH, first rows.
 
     written(sql, known) -> Written      what DuckDB runs, the columns with Spark's types, the relations that it reads
 
@@ -151,7 +151,7 @@ class _Query:
             return self._select(node)
         if isinstance(node, exp.Subquery) and not node.args.get("alias"):
             return self.of(node.this)
-        if isinstance(node, exp.Union):
+        if isinstance(node, exp.Union | exp.Except | exp.Intersect):
             return self._union(node)
         raise refuse(node, "a query of this kind isn't on the list of what is portable")
 
@@ -166,33 +166,29 @@ class _Query:
             heads.append(f"{native_ident(cte.alias)} AS (\n{text}\n)")
         return heads
 
-    def _union(self, node: exp.Union) -> tuple[str, list[_Out]]:
+    def _union(self, node: exp.SetOperation) -> tuple[str, list[_Out]]:
         """Each side's columns in the wider type of both, under the names of the first."""
         sides = [self.of(n) for n in (node.left, node.right)]
         (left, first), (right, second) = sides
         if len(first) != len(second):
             raise refuse(node, "its sides have different numbers of columns")
-        columns, parts = [], ([], [])  # type: ignore[var-annotated]
+        if len({c.name for c in first}) < len(first) or len({c.name for c in second}) < len(second):
+            raise refuse(node, "two of its columns have one name")
+        columns: list[_Out] = []
+        casts: tuple[list[str], list[str]] = ([], [])
         for a, b in zip(first, second, strict=True):
             made = alike([Value(f"u.{native_ident(c.name)}", c.type) for c in (a, b)])
             if made is None:
                 raise refuse(node, f"its sides have {a.name} as {a.type} and {b.type}")
             columns.append(_Out(a.name, made[0].type))
-            for part, value in zip(parts, made, strict=True):
-                part.append(f"{value.sql} AS {native_ident(a.name)}")
-        if node.args.get("distinct"):
+            for listed, value in zip(casts, made, strict=True):
+                listed.append(f"{value.sql} AS {native_ident(a.name)}")
+        if not (isinstance(node, exp.Union) and not node.args.get("distinct")):
             self._told_apart(node, columns)
-        if len({c.name for c in first}) < len(first) or len({c.name for c in second}) < len(second):
-            raise refuse(node, "two of its columns have one name")
-        same = [[c.type for c in s] for _, s in sides]
-        texts = (
-            [left, right]
-            if same[0] == same[1]
-            else [f"SELECT {', '.join(p)} FROM ({t}) AS u" for p, t in zip(parts, (left, right), strict=True)]
-        )
-        word = "UNION" if node.args.get("distinct") else "UNION ALL"
-        apart = (f"({t})" if "\nLIMIT " in t or t.startswith("WITH ") else t for t in texts)
-        return f"\n{word}\n".join(apart), columns
+        if [c.type for c in first] != [c.type for c in second]:
+            left, right = (f"SELECT {', '.join(c)} FROM ({t}) AS u" for c, t in zip(casts, (left, right), strict=True))
+        word = f"{type(node).__name__.upper()}{'' if node.args.get('distinct') else ' ALL'}"
+        return f"({left})\n{word}\n({right})", columns
 
     @staticmethod
     def _told_apart(node: exp.Expression, columns: Sequence[_Out]) -> None:
@@ -272,11 +268,13 @@ class _Query:
 
     def _tail(self, node: exp.Select, write: Expressions, listed: Sequence[tuple[str, Value]]) -> str:
         """ORDER BY ... LIMIT; an order without a limit says nothing of a bag."""
-        limit, order = node.args.get("limit"), node.args.get("order")
-        if limit is None:
+        limit, offset, order = (node.args.get(k) for k in ("limit", "offset", "order"))
+        if limit is None and offset is None:
             return ""
-        number = write.value(limit.expression)
-        if not isinstance(number.literal, int) or order is None:
+        bounds = [
+            (word, write.value(n.expression)) for word, n in (("LIMIT", limit), ("OFFSET", offset)) if n is not None
+        ]
+        if not all(isinstance(v.literal, int) for _, v in bounds) or order is None:
             raise refuse(node, "a LIMIT without ORDER BY, or of no plain number")
         names = {name.lower() for name, _ in listed}
         keys = []
@@ -289,7 +287,8 @@ class _Query:
                 if not text.startswith(shown.sql + " "):
                     raise refuse(key, "a name of two columns")
             keys.append(text)
-        return f"\nORDER BY {', '.join(keys)}\nLIMIT {number.literal}"
+        cut = " ".join(f"{word} {value.literal}" for word, value in bounds)
+        return f"\nORDER BY {', '.join(keys)}\n{cut}"
 
     # -- FROM -------------------------------------------------------------------------------------
 

@@ -52,7 +52,11 @@ KEYED = [
     "SELECT DISTINCT {c} FROM cases",
     "SELECT {c} FROM cases WHERE g < 9 UNION SELECT {c} FROM cases WHERE g > 5",
     "SELECT {c} FROM cases WHERE g < 9 UNION ALL SELECT {c} FROM none",
+    "SELECT {c} FROM cases WHERE g < 9 EXCEPT SELECT {c} FROM cases WHERE g > 5",
+    "SELECT {c} FROM cases EXCEPT ALL (SELECT {c} FROM cases WHERE g > 5 INTERSECT ALL SELECT {c} FROM cases)",
+    "(SELECT {c} FROM cases INTERSECT SELECT {c} FROM cases WHERE g > 5) EXCEPT SELECT {c} FROM none",
     "SELECT {c}, k FROM cases ORDER BY {c} DESC, k LIMIT 7",
+    "SELECT {c}, k FROM cases ORDER BY {c}, k LIMIT 7 OFFSET 3",
     "WITH w AS (SELECT {c}, g FROM cases) SELECT a.g, count(DISTINCT a.{c}) AS n FROM w a "
     "GROUP BY a.g HAVING count(*) > 1",
 ]
