@@ -19,7 +19,7 @@ from tests.nightly.counts import Counts
 from tests.portable import cases, compare, rows
 
 #: Rows at a time.
-PART = 2_000
+PART = 20_000
 
 
 def run(spark, counts: Counts, most: int, entries: list[str]) -> None:

@@ -91,7 +91,7 @@ def test_each_form_of_statement_gives_what_spark_gives(spark):
             frame = spark.sql(sql)
             types = [Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
             got, told = (
-                Counter(zip(*map(plain, t.columns), strict=True))
+                Counter(zip(*(plain(c).to_pylist() for c in t.columns), strict=True))
                 for t in (engine.database.run(made), native.plain(frame.toArrow()))
             )
             if got != told or [c.type for c in made.columns] != [c.type for c in types]:
