@@ -131,3 +131,10 @@ def test_engines_and_installations_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="there is none"):
         Pipeline("shop", None, tmp_path, engine="auto")
+
+
+@pytest.mark.parametrize("variable", ["IVM_SPARK_REMOTE", "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT"])
+def test_a_session_of_somebody_else_is_asked_for_its_settings(made, monkeypatch, variable):
+    monkeypatch.setenv(variable, "there")
+    with pytest.raises(IvmError, match="SessionAskedError"):
+        pipeline(made, {"totals": VIEWS["totals"]}).refresh()
