@@ -6,21 +6,25 @@ and nobody knows its size; their statements are those that it runs, over telling
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlglot import exp
+
 from ivm.names import ident
 from ivm.plan.kinds import Recursion
-from ivm.plan.nodes import Leaf, Refusal, Unit
+from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf, Refusal, Unit
 from ivm.planner.strategy import FromStored, Incremental, Known, Strategy, decide
+from ivm.portable.statement import NotPortableError, Relation, written
 from ivm.refresh.arrangements import Arranged, arrangements
 from ivm.refresh.context import Context
 from ivm.refresh.inputs import relation_facts
+from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.derivations import CANDIDATES
 from ivm.rewrite.iterations import FRONTIER
-from ivm.rewrite.slices import DELTA, WHOLE, Requests
+from ivm.rewrite.slices import DELTA, WHOLE, Facts, Requests
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Explanation:
     sql: dict[str, str]
     rules: tuple[str, ...] = ()
     units: dict[str, str] = field(default_factory=dict)
+    #: By unit, what keeps it on Spark: an expression, and why; "" where its statements are portable (`ivm.portable`).
+    spark: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -59,6 +65,7 @@ class Explanation:
             "refusals": [vars(r) for r in self.refusals],
             "rules": list(self.rules),
             "units": self.units,
+            "spark": self.spark,
             "sql": self.sql,
         }
 
@@ -77,6 +84,9 @@ class Explanation:
                 *(f"    reads: {r}" for r in o.reads),
             ]
         lines += ["", *(f"  rule of choice: {r}" for r in self.rules)] if self.rules else []
+        for unit, why in self.spark.items():
+            what = f"stays with Spark: {why}" if why else "portable: with engine auto it may run in this process"
+            lines += [f"  engine of {unit}: {what}"]
         for title, sql in self.sql.items():
             lines += ["", f"-- {title}" + (f" ({self.units[title]})" if title in self.units else ""), sql]
         return "\n".join(lines)
@@ -89,33 +99,52 @@ _ITERATED = {FRONTIER: "the rows found last", CANDIDATES: "the rows that lost a 
 class _Named:
     """Reads for show: each dataset by a telling name; every relation is taken to have changed."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: Requests, unit: Unit, facts: Mapping[str, Facts]) -> None:
         self._requests = requests
+        self._unit = unit
+        self._facts = facts
+        #: The columns of what each name stands for, as a refresh reads them.
+        self.columns: dict[str, tuple[Column, ...]] = {}
+
+    def known(self, table: exp.Table) -> Relation | None:
+        """What a name in a statement stands for."""
+        found = self.columns.get(table.name)
+        return Relation(table.name, found) if found is not None else None
+
+    def _named(self, name: str, relation: str, *flags: str) -> str:
+        facts = self._facts.get(relation)
+        columns = facts.relation.columns if facts is not None else self._unit.columns
+        given = (*self.columns.get(name, ()), *columns, *(Column(f, "int") for f in flags))
+        self.columns[name] = tuple(dict.fromkeys(given))
+        return ident(name)
 
     def changed(self, relation: str) -> bool:  # noqa: ARG002 - for show, everything changed
         return True
 
     def signed(self, leaf: Leaf, level: int) -> str | None:
-        if level == WHOLE:
-            return ident(f"{leaf.relation}, all")
-        return self.delta(leaf) if level == DELTA else ident(f"slice and delta of {leaf.relation}")
+        if level == DELTA:
+            return self.delta(leaf, IN_NEW, IN_OLD)
+        name = f"{leaf.relation}, all" if level == WHOLE else f"slice and delta of {leaf.relation}"
+        return self._named(name, leaf.relation, IN_NEW, IN_OLD)
 
-    def delta(self, leaf: Leaf) -> str:
-        return ident(_ITERATED.get(leaf.relation) or f"delta of {leaf.relation}")
+    def delta(self, leaf: Leaf, *flags: str) -> str:
+        return self._named(_ITERATED.get(leaf.relation) or f"delta of {leaf.relation}", leaf.relation, WEIGHT, *flags)
 
     def state(self, leaf: Leaf, level: int, state: State) -> tuple[str, bool]:
         what = "all" if level == WHOLE else f"slice {level}"
-        return ident(f"{state.value} {leaf.relation}, {what}"), state is State.OLD
+        return self._named(f"{state.value} {leaf.relation}, {what}", leaf.relation, WEIGHT), state is State.OLD
 
     def bag(self, leaf: Leaf, level: int, state: State) -> str:
         what = "all" if level == WHOLE else "slice"
-        return ident(f"{state.value} {leaf.relation}, {what}")
+        return self._named(f"{state.value} {leaf.relation}, {what}", leaf.relation)
 
     def stored(self, unit: str) -> str:
         affected = any(relation == unit for relation, _ in self._requests.matches)
-        return ident("stored rows, affected groups" if affected else "stored rows, all")
+        return self._named("stored rows, affected groups" if affected else "stored rows, all", unit)
 
     def accumulators(self, unit: str) -> tuple[str, bool]:  # noqa: ARG002 - there is one for each unit
+        assert self._unit.reduce is not None
+        self.columns["accumulators"] = accumulator_columns(self._unit.reduce)
         return ident("accumulators"), False
 
 
@@ -126,34 +155,59 @@ def explain_view(context: Context, view: str) -> Explanation:
     operators: list[Operator] = []
     sql: dict[str, str] = {}
     units: dict[str, str] = {}
+    spark: dict[str, str] = {}
     for unit in program.units:
-        strategy = _decided(context, unit)
-        units[unit.name], statements = strategy.name, _statements(strategy)
+        facts = _facts(context, unit)
+        strategy = _decided(context, unit, facts)
+        units[unit.name] = strategy.name
+        statements, spark[unit.name] = _statements(strategy, facts)
         reads = _reads(strategy, asked)
         if isinstance(strategy, FromStored):
-            otherwise = _decided(context, unit, lacking=True)
+            otherwise = _decided(context, unit, facts, lacking=True)
+            more, why = _statements(otherwise, facts)
+            spark[unit.name] = spark[unit.name] or why
             reads += ["where its stored rows are not enough:", *(f"  {r}" for r in _reads(otherwise, asked))]
-            statements |= {
-                f"where its stored rows are not enough ({otherwise.name})": s for s in _statements(otherwise).values()
-            }
+            statements |= {f"where its stored rows are not enough ({otherwise.name})": s for s in more.values()}
         sql |= {f"{unit.name}, {what}" if what else unit.name: text for what, text in statements.items()}
         operators += _operators(unit, tuple(reads))
     strategy_ = "incremental" if program.incremental else "full"
     columns = tuple((c.name, c.type) for c in program.columns)
     return Explanation(
-        context.views[view].name, strategy_, columns, tuple(operators), program.refusals, sql, program.rules, units
+        context.views[view].name,
+        strategy_,
+        columns,
+        tuple(operators),
+        program.refusals,
+        sql,
+        program.rules,
+        units,
+        spark,
     )
 
 
-def _decided(context: Context, unit: Unit, lacking: bool = False) -> Strategy:
-    """The unit's strategy if every relation changed and none has a known size; Unchanged where it reads none."""
+def _facts(context: Context, unit: Unit) -> dict[str, Facts]:
+    """Of all that a unit reads, and of itself, without sizes."""
     sources = context.snapshots({r for r in unit.reads if r in context.sources})
-    facts = {r: relation_facts(context, r, sources, None) for r in (*unit.reads, unit.name)}
+    return {r: relation_facts(context, r, sources, None) for r in (*unit.reads, unit.name)}
+
+
+def _decided(context: Context, unit: Unit, facts: Mapping[str, Facts], lacking: bool = False) -> Strategy:
+    """The unit's strategy if every relation changed and none has a known size; Unchanged where it reads none."""
     return decide(unit, Known(facts, dict.fromkeys(unit.reads, 0), lacking=lacking, limits=context.limits))
 
 
-def _statements(strategy: Strategy) -> dict[str, str]:
-    return strategy.statements(_Named(strategy.requests)) if isinstance(strategy, Incremental) else {}
+def _statements(strategy: Strategy, facts: Mapping[str, Facts]) -> tuple[dict[str, str], str]:
+    """The statements by what they are for, and what keeps the first that isn't portable on Spark; "" if all are."""
+    if not isinstance(strategy, Incremental):
+        return {}, ""
+    named = _Named(strategy.requests, strategy.unit, facts)
+    statements = strategy.statements(named)
+    for sql in statements.values():
+        try:
+            written(sql, named.known)
+        except NotPortableError as reason:
+            return statements, str(reason)
+    return statements, ""
 
 
 def _reads(strategy: Strategy, asked: Sequence[Arranged]) -> list[str]:

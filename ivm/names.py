@@ -62,7 +62,7 @@ def literal(text: str) -> str:
 
 
 def native_literal(text: str) -> str:
-    """Quote a string for DataFusion SQL, where only the quote itself is doubled.
+    """Quote a string for the SQL of DataFusion or DuckDB, where only the quote itself is doubled.
 
     >>> native_literal("it's")
     "'it''s'"
@@ -71,7 +71,7 @@ def native_literal(text: str) -> str:
 
 
 def native_ident(name: str) -> str:
-    """Quote an identifier for DataFusion SQL.
+    """Quote an identifier for the SQL of DataFusion or DuckDB.
 
     >>> native_ident('a"b')
     '"a""b"'

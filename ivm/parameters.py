@@ -16,11 +16,17 @@ from ivm.errors import ConfigError
 #: Values that a setting may have.
 MODES = ("auto", "incremental", "warn", "full")
 LANES = ("auto", "native", "spark")
+#: Who may run a refresh's statements: Spark alone, or (`auto`) the embedded engine those that are portable.
+AUTO = "auto"
+ENGINES = ("spark", AUTO)
 
 #: What file systems allow, less what we put below a root.
 MAX_PATH_BYTES, MAX_PART_BYTES = 3_500, 255
 #: Spark's and Delta's versions and epochs are signed 64-bit integers.
 MAX_NUMBER = 2**63 - 1
+
+#: Says which engine, where a pipeline doesn't.
+ENGINE_VARIABLE = "IVM_ENGINE"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
@@ -184,3 +190,12 @@ def local_folder(value: Any, what: str) -> str:
     if is_url(found):
         raise ConfigError(f"{what} is {shown(found)}, which is no folder of this machine.", "Give a folder's path.")
     return found
+
+
+def engine(given: str) -> str:
+    """The engine that a pipeline names, else the environment's, else Spark. Raises ConfigError for another."""
+    chosen = given or os.environ.get(ENGINE_VARIABLE, "") or ENGINES[0]
+    if chosen not in ENGINES:
+        where = "" if given else f" (in {ENGINE_VARIABLE})"
+        raise ConfigError(f"There is no engine {shown(chosen)}{where}.", f"Choose one of: {', '.join(ENGINES)}.")
+    return chosen

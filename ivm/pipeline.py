@@ -84,7 +84,8 @@ class Pipeline:
     long what was replaced is kept, and how often a refresh compacts by itself; `limits` what is small and what is too
     much (see `ivm.planner.limits`). `mode` is that of views which are declared without one (see `view`); `checking`
     says whether results of checks show values, and whom they are told to. `clock` tells the instant of each epoch, at
-    which temporal filters are evaluated (a time with a zone): by default the machine's.
+    which temporal filters are evaluated (a time with a zone): by default the machine's. `engine` is spark, or auto to
+    let the embedded engine run what it can (see docs/engine.md); $IVM_ENGINE says it where it isn't given.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Pipeline:
         mode: str = "auto",
         checking: Checking | None = None,
         clock: Callable[[], datetime] | None = None,
+        engine: str = "",
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
@@ -128,6 +130,11 @@ class Pipeline:
             raise ConfigError(
                 f"checking must be an ivm.checking.Checking, found {shown(checking)}.", "Write Checking(values=...)."
             )
+        engine = parameters.engine(engine)
+        if engine == parameters.AUTO:
+            from ivm.engine.embedded import check_installed
+
+            check_installed()
         self.name, self.mode = name, mode
         self._spark = spark
         #: Where the sources lie, links followed, by location.
@@ -146,6 +153,7 @@ class Pipeline:
             limits,
             checks=dict(checks or {}),
             checking=checking or Checking(),
+            engine=engine,
         )
         self.context.clock = clock or self.context.clock
 
@@ -165,6 +173,7 @@ class Pipeline:
             retention=config.retention,
             mode=config.mode,
             checking=config.checking,
+            engine=config.engine,
         )
         declared = [
             pipe._declared(s.name, s.location, s.primary_key, dict(s.foreign_keys), s.effective_date)

@@ -111,6 +111,21 @@ def get_session(remote: str | None = None, schemes: Collection[str] = ()) -> Spa
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
+#: Where one of these is set, a session has settings of somebody else's.
+_OTHERS = (
+    "IVM_SPARK_REMOTE", "SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS",
+    "DATABRICKS_RUNTIME_VERSION",
+)  # fmt: skip
+
+
+def starts_plain() -> bool:
+    """Whether `get_session` would start a session with Spark's defaults and ours, and no settings of anybody else."""
+    loaded = sys.modules.get("pyspark.sql")  # which isn't imported to ask: without it no session is active
+    if loaded is not None and loaded.SparkSession.getActiveSession() is not None:
+        return False
+    return not any(os.environ.get(name) for name in (SUBMITTED, *_OTHERS))
+
+
 def _with(conf: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 

@@ -35,10 +35,13 @@ class Results:
     epoch: int
     most: int
     large: bool = False
+    #: Sees that Spark knows the names in a statement.
+    ready: Callable[[str], None] = lambda _: None
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def rows(self, sql: str, batch: Sequence[Column] | None = None) -> Rows:
         """A statement's rows, staged where they are more than `most`."""
+        self.ready(sql)
         if not self.large:
             found = self.spark().sql(sql).limit(self.most + 1).toArrow()
             if found.num_rows <= self.most:
@@ -51,6 +54,7 @@ class Results:
 
     def stage(self, sql: str, batch: Sequence[Column] | None = None) -> StagedRows:
         """A statement's rows, staged however few they are."""
+        self.ready(sql)
         return stage(self.spark(), sql, self.folder / f"rows_{next(self._numbers)}", batch, {EPOCH: self.epoch})
 
     def collected(self, sql: str) -> pa.Table:

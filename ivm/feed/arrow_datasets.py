@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.feed.datasets import Datasets, Part, register
+from ivm.feed.bound import Bound
+from ivm.feed.datasets import Datasets, Part
 from ivm.feed.input import Input, Wanted
 from ivm.feed.key_sets import Picked, slice_sql
 from ivm.lake import native
@@ -37,14 +38,15 @@ class ArrowDatasets(Datasets):
         tag: str,
         inputs: Mapping[str, Input],
         limits: Limits = EMBEDDED,
+        bound: Bound | None = None,
     ) -> None:
-        super().__init__(spark, scratch, tag, inputs, limits)
+        super().__init__(spark, scratch, tag, inputs, limits, bound)
         self._slices: dict[str, pa.Table] = {}
         self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[Wanted]] = {}
 
     def beside(self, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
-        return ArrowDatasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits)
+        return ArrowDatasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits, self.bound)
 
     def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
         """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""
@@ -176,7 +178,8 @@ class ArrowDatasets(Datasets):
         else:
             rows, flags = self._slices[relation], []
         columns = [*self.inputs[relation].columns, *(Column(f, "int") for f in flags)]
-        register(self._spark(), name, rows, columns, self._scratch)
+        assert rows is not None
+        self.bound.bind(name, rows, columns)
 
     def _flagged(self, relation: str) -> pa.Table:
         """The rows of both states: those of the slice that did not change, and the delta's."""

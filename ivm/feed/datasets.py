@@ -11,19 +11,22 @@ Spark's executors are.
 
 from __future__ import annotations
 
+import functools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ivm.engine.embedded import Readable
+from ivm.feed.bound import Bound
 from ivm.feed.input import Input
 from ivm.feed.states import shifted, taken_back
 from ivm.lake import native
-from ivm.names import ident, table_ref
-from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf
+from ivm.names import ident, spark_path, table_ref
+from ivm.plan.nodes import EPOCH, IN_NEW, IN_OLD, WEIGHT, Column, Leaf
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import WHOLE, Match, Requests
@@ -34,10 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ivm.feed.arrow_datasets import ArrowDatasets
-
-
-#: Rows of a file that one core reads.
-ROW_GROUP = 65_536
 
 
 class Part(Enum):
@@ -61,8 +60,11 @@ class Datasets(ABC):
         tag: str,
         inputs: Mapping[str, Input],
         limits: Limits = EMBEDDED,
+        bound: Bound | None = None,
     ) -> None:
         self._spark = spark
+        #: The names that stand for rows of this process.
+        self.bound = bound or Bound(spark, scratch)
         self._scratch = scratch
         self._tag = tag
         self._limits = limits
@@ -94,7 +96,7 @@ class Datasets(ABC):
 
     @abstractmethod
     def _register(self, name: str, relation: str, part: Part) -> None:
-        """Give a part of a relation its name in Spark."""
+        """Give a part of a relation its name."""
 
     @abstractmethod
     def beside(self, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
@@ -117,7 +119,7 @@ class Datasets(ABC):
         return total
 
     def _name(self, relation: str, part: Part) -> str:
-        """The quoted Spark name of a part of a relation, registered when a statement first reads it."""
+        """The quoted name of a part of a relation, given when a statement is first written over it."""
         name = f"__ivm_{self._tag}_{relation}_{part.value}"
         with self._lock:
             if name not in self._registered:
@@ -178,13 +180,17 @@ class Datasets(ABC):
         delta = self.delta(Leaf(relation, relation, tuple(c.name for c in columns)))
         with self._lock:
             if name not in self._registered:
-                path = self._scratch / name.lstrip("_")
                 moved = delta if state is State.NEW else taken_back(columns, delta)
                 sql = shifted(columns, self._table(relation), moved)
-                self._spark().sql(sql).write.mode("overwrite").parquet(path.spark)
-                self._spark().read.parquet(path.spark).createOrReplaceTempView(name)
+                self.bound.make(name, lambda: self._write_bag(name, sql))
                 self._registered[name] = relation
         return ident(name)
+
+    def _write_bag(self, name: str, sql: str) -> None:
+        path = self._scratch / name.lstrip("_")
+        self.bound.ready(sql)
+        self._spark().sql(sql).write.mode("overwrite").parquet(path.spark)
+        self._spark().read.parquet(path.spark).createOrReplaceTempView(name)
 
     def stored(self, unit: str) -> str:
         return self._name(unit, Part.ROWS) if unit in self._sliced else self._table(unit)
@@ -211,15 +217,35 @@ class Datasets(ABC):
         if native.rows(delta) > self._limits.accumulator_rows:
             return f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})", True
         name = f"__ivm_{self._tag}_{unit}_accumulators"
-        register(
-            self._spark(),
-            name,
-            native.read(delta, [c.name for c in kept.columns], kept.before),
-            kept.columns,
-            self._scratch,
-        )
-        self._registered[name] = unit
+        with self._lock:
+            if name not in self._registered:
+                self.bound.bind(name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns)
+                self._registered[name] = unit
         return ident(name), False
+
+    def readable(self, name: str, path: bool, version: int | None) -> Readable | None:
+        """The rows that a statement calls so, or (`path`) a table's that it reads whole, called as Spark calls it.
+
+        None where they are not in this process: delta-rs may not read them, or nobody knows how many they are.
+        """
+        return self._scan(name, version) if path else self.bound.readable(name)
+
+    def _scan(self, path: str, version: int | None) -> Readable | None:
+        for name, source in self.inputs.items():
+            kept = source.accumulators
+            if kept is not None and version is None and spark_path(kept.path) == path:
+                table = native.table(kept.path)
+                stored = (*kept.columns, Column(EPOCH, "bigint"))
+                read = functools.partial(native.read, table, [c.name for c in stored])
+                return Readable(f"{name}, accumulators", stored, native.rows(table), read)
+            if spark_path(source.path) == path and source.native and source.rows is not None:
+                read = functools.partial(self._whole_rows, source, version)
+                return Readable(f"{name} {version}", source.columns, source.rows, read)
+        return None
+
+    @staticmethod
+    def _whole_rows(source: Input, version: int | None) -> pa.Table:
+        return native.read(native.table(source.path, version), [c.name for c in source.columns]).cast(source.schema)
 
     def published(self, unit: str) -> pa.Table:
         """All of a unit's own published rows."""
@@ -228,14 +254,4 @@ class Datasets(ABC):
 
     def close(self) -> None:
         """Forget the registered names."""
-        for name in self._registered:
-            self._spark().catalog.dropTempView(name)
-
-
-def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[Column], scratch: Location) -> None:
-    """Write rows as one Parquet file and give it a name in Spark, with Spark's own types."""
-    # A leading underscore would hide the file from Spark.
-    path = scratch / f"{name.lstrip('_')}.parquet"
-    native.write_parquet(data, path, ROW_GROUP)
-    ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
-    spark.read.schema(ddl).parquet(path.spark).createOrReplaceTempView(name)
+        self.bound.drop(self._registered)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ivm.engine.rows import StagedRows, stage
 from ivm.feed.arrow_datasets import ArrowDatasets
-from ivm.feed.datasets import Datasets, Part, register
+from ivm.feed.datasets import Datasets, Part
 from ivm.feed.input import Input
 from ivm.feed.key_sets import Picked, key_set, provided, slice_sql
 from ivm.feed.states import flagged
@@ -45,7 +45,7 @@ class StagedDatasets(Datasets):
         self._matched: dict[str, list[Picked]] = {}
 
     def beside(self, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
-        return ArrowDatasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits)
+        return ArrowDatasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits, self.bound)
 
     def _load_whole(self, relation: str) -> None:
         """Nothing: a table is a name already."""
@@ -110,13 +110,15 @@ class StagedDatasets(Datasets):
             sql = self._slice(relation)
         elif part is Part.DELTA:
             if isinstance(source.delta, pa.Table):
-                register(self._spark(), name, source.delta, [*source.columns, Column(WEIGHT, "int")], self._scratch)
+                self.bound.bind(name, source.delta, [*source.columns, Column(WEIGHT, "int")])
+                self.bound.ready(ident(name))
                 return
             assert source.delta is not None, f"{relation} did not change"
             sql = f"SELECT {columns_sql([*(c.name for c in source.columns), WEIGHT])} FROM {source.delta.ref}"
         else:
             sql = f"SELECT * FROM {self._both(name, relation).ref}"
-        self._spark().sql(sql).createOrReplaceTempView(name)
+        self.bound.make(name, lambda: self._spark().sql(sql).createOrReplaceTempView(name))
+        self.bound.ready(ident(name))
 
     def _both(self, name: str, relation: str) -> StagedRows:
         source = self.inputs[relation]

@@ -43,6 +43,8 @@ class Limits:
     sampled_rows: int = 10_000
 
     # -- how statements run
+    #: A statement that reads more rows is not run by the embedded engine, which holds all of them.
+    embedded_rows: int = 5_000_000
     #: Statements over fewer rows are small: compiling code takes half a second,
     #: and saves half of one for 300,000 rows (measured on TPC-H q01).
     small_statement_rows: int = 200_000

@@ -6,8 +6,9 @@ no kept sums of what is published        ->  counted anew over all rows, and kep
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.nodes import WEIGHT
-from ivm.quality.expectations import JUDGED, build, judged, noted, recorded
+from ivm.quality.expectations import JUDGED, build, judged, recorded
 from ivm.quality.fact_store import Facts, FactStore
 from ivm.quality.facts import (
     ROWS_KEY,
@@ -33,8 +34,9 @@ from ivm.quality.facts import (
     of_sql,
     same_in_spark,
 )
+from ivm.quality.plain import counts
 from ivm.quality.results import Result
-from ivm.quality.verdicts import result_of
+from ivm.quality.verdicts import entry_of, result_of
 from ivm.refresh.context import Context
 from ivm.refresh.records import Outcome
 from ivm.refresh.relations import unit_delta_table
@@ -62,7 +64,8 @@ def check_state(
     started = time.perf_counter()
     state, view = outcome.state, context.views[outcome.view].name
     assert state is not None
-    expectations, schema = build(rules, view), native.arrow_schema(state.schema)
+    # Where sums answer all, Great Expectations isn't asked, nor imported.
+    expectations, schema = functools.cache(lambda: build(rules, view)), native.arrow_schema(state.schema)
     kept = [k for i, rule in enumerate(rules) if (k := keepable(i, view, rule, schema)) is not None]
     published = context.log.manifest().units.get(outcome.unit)
     facts: dict[str, Numbers] = {}
@@ -76,7 +79,7 @@ def check_state(
     entries = _by_sums(kept, facts, "counts")
     left = [i for i in range(len(rules)) if i not in entries]
     if left:
-        entries |= _by_rows(context, kept, left, expectations, schema, rows(), facts, why)
+        entries |= _by_rows(context, kept, left, expectations(), schema, rows(), facts, why)
     if size is not None:
         store.put(outcome.view, epoch, size, facts)
     ordered = [entries[i] for i in range(len(rules))]
@@ -89,7 +92,7 @@ def _carried(
     outcome: Outcome,
     kept: Sequence[Kept],
     before: Facts,
-    expectations: Sequence[Any],
+    expectations: Callable[[], Sequence[Any]],
     batch: pa.Table,
 ) -> dict[str, Numbers]:
     """By key, the sums of those that were known before, with the batch."""
@@ -102,26 +105,48 @@ def _carried(
             facts[k.key] = _repeated(context, outcome, k, before[k.key], rows, weights)
         elif k.kind is not Kind.JUDGED:
             facts[k.key] = added(before[k.key], of_rows(k, rows, weights))
-    judging = [k for k in known if k.kind is Kind.JUDGED]
-    for k, change in zip(judging, _judged_change([expectations[k.place] for k in judging], batch), strict=True):
-        if change is not None:
+    judging = []
+    for k in (k for k in known if k.kind is Kind.JUDGED):
+        change = _plain_change(k, batch)
+        if change is None:
+            judging.append(k)
+        else:
             facts[k.key] = added(before[k.key], change)
+    if judging:
+        changes = _judged_change([expectations()[k.place] for k in judging], batch)
+        facts |= {k.key: added(before[k.key], c) for k, c in zip(judging, changes, strict=True) if c is not None}
     return facts
+
+
+def _sides(batch: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """What comes (1) and what goes (-1), each row as often as it does."""
+    for sign in (1, -1):
+        side = batch.filter(pc.greater(pc.multiply(batch[WEIGHT], sign), 0))
+        copies = np.repeat(np.arange(side.num_rows), np.abs(side[WEIGHT].to_numpy()))
+        yield sign, side.drop_columns([WEIGHT]).take(pa.array(copies))
+
+
+def _plain_change(kept: Kept, batch: pa.Table) -> Numbers | None:
+    """What a batch adds to the counts of a judgement that is told plainly; None for others."""
+    total: Numbers = {"rows": 0, "missing": 0, "unexpected": 0}
+    for sign, rows in _sides(batch):
+        told = counts(kept, rows)
+        if told is None:
+            return None
+        total = added(total, {k: sign * n for k, n in told.items()})
+    return total
 
 
 def _judged_change(expectations: Sequence[Any], batch: pa.Table) -> list[Numbers | None]:
     """What a batch adds to the counts of Great Expectations' judgement of each row; None where it can't judge."""
     totals: list[Numbers | None] = [{"rows": 0, "missing": 0, "unexpected": 0} for _ in expectations]
-    for sign in (1, -1):
-        side = batch.filter(pc.greater(pc.multiply(batch[WEIGHT], sign), 0))
-        if not side.num_rows or not expectations:
+    for sign, rows in _sides(batch):
+        if not rows.num_rows or not expectations:
             continue
-        copies = np.repeat(np.arange(side.num_rows), np.abs(side[WEIGHT].to_numpy()))
-        rows = side.drop_columns([WEIGHT]).take(pa.array(copies))
         for i, entry in enumerate(judged(exact_frame(rows), expectations)):
-            counts, so_far = of_entry(entry), totals[i]
-            signed = {k: sign * n for k, n in counts.items()}
-            totals[i] = added(so_far, signed) if so_far is not None and counts else None
+            told, so_far = of_entry(entry), totals[i]
+            signed = {k: sign * n for k, n in told.items()}
+            totals[i] = added(so_far, signed) if so_far is not None and told else None
     return totals
 
 
@@ -150,22 +175,8 @@ def _by_sums(kept: Sequence[Kept], facts: Facts, how: str) -> dict[int, Entry]:
     for k in kept:
         told = result_of(k, facts[k.key]) if facts.get(k.key) else None
         if told is not None:
-            entries[k.place] = _entry(k, *told, how)
+            entries[k.place] = entry_of(k, *told, how)
     return entries
-
-
-def _entry(kept: Kept, success: bool, result: Mapping[str, Any], how: str) -> Entry:
-    """A result as Great Expectations tells its own."""
-    arguments = noted(kept.arguments)
-    meta, severity = {**arguments.pop("meta"), JUDGED: how}, arguments.pop("severity", "critical")
-    kwargs = {k: v for k, v in arguments.items() if k not in ("notes", "description")}
-    return {
-        "success": success,
-        "expectation_config": {"type": kept.name, "kwargs": kwargs, "meta": meta, "severity": severity},
-        "result": dict(result),
-        "meta": {},
-        "exception_info": {"raised_exception": False, "exception_traceback": None, "exception_message": None},
-    }
 
 
 def _by_rows(
@@ -197,8 +208,8 @@ def _by_rows(
         found |= _at(plain, plain_frame(rows), expectations) if plain else {}
     for i, entry in found.items():
         entry["expectation_config"]["meta"][JUDGED] = how if i in exact else "rows"
-        if i in exact and (not isinstance(rows, str) or same_in_spark(mine[i], schema)) and (counts := of_entry(entry)):
-            facts[mine[i].key] = counts
+        if i in exact and (not isinstance(rows, str) or same_in_spark(mine[i], schema)) and (told := of_entry(entry)):
+            facts[mine[i].key] = told
     return entries | found
 
 

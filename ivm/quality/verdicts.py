@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from ivm.quality.expectations import JUDGED, noted
 from ivm.quality.facts import Kept, Kind, Numbers
 
 
@@ -80,3 +81,17 @@ def _between(value: float | Decimal, arguments: Mapping[str, Any]) -> bool:
     above = low is None or (value > low if arguments.get("strict_min") else value >= low)
     below = high is None or (value < high if arguments.get("strict_max") else value <= high)
     return bool(above and below)
+
+
+def entry_of(kept: Kept, success: bool, result: Mapping[str, Any], how: str) -> dict[str, Any]:
+    """A result as Great Expectations tells its own."""
+    arguments = noted(kept.arguments)
+    meta, severity = {**arguments.pop("meta"), JUDGED: how}, arguments.pop("severity", "critical")
+    kwargs = {k: v for k, v in arguments.items() if k not in ("notes", "description")}
+    return {
+        "success": success,
+        "expectation_config": {"type": kept.name, "kwargs": kwargs, "meta": meta, "severity": severity},
+        "result": dict(result),
+        "meta": {},
+        "exception_info": {"raised_exception": False, "exception_traceback": None, "exception_message": None},
+    }

@@ -65,6 +65,8 @@ class Context:
     views: dict[str, View] = field(default_factory=dict)
     checks: dict[str, Any] = field(default_factory=dict)
     checking: Checking = field(default_factory=Checking)
+    #: Who may run a refresh's statements (see `ivm.parameters.ENGINES`).
+    engine: str = "spark"
     compiled: dict[str, Compiled] = field(default_factory=dict)
     #: Why views can't be compiled as things are: a source that is gone, a column that was dropped.
     broken: dict[str, str] = field(default_factory=dict)

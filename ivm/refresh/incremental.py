@@ -14,21 +14,24 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from ivm.engine.embedded import EmbeddedRun, StaysWithSparkError
 from ivm.engine.results import Results
 from ivm.engine.rows import Rows, StagedRows
-from ivm.execute.changes import Changes
+from ivm.execute.changes import Changes, StoredRowsLackingError
 from ivm.execute.handlers import execute
 from ivm.feed.arrow_datasets import ArrowDatasets
 from ivm.feed.datasets import Datasets
 from ivm.feed.input import Input
 from ivm.feed.staged_datasets import StagedDatasets
 from ivm.lake import native
+from ivm.parameters import AUTO
 from ivm.plan.nodes import WEIGHT
 from ivm.planner.lanes import stays_with_spark
 from ivm.planner.strategy import Fixpoint, Incremental
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.planning import INCREMENTAL
-from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
+from ivm.refresh.records import EMBEDDED, Cursor, Outcome, UnitState, with_epoch
+from ivm.refresh.settings import STARTED
 from ivm.rewrite.slices import Requests
 from ivm.session import statements
 from ivm.storage.location import Location
@@ -76,6 +79,7 @@ def run_together(
                 read[relation] = inputs.input(relation, job.state)
     context, limits = inputs.context, inputs.context.limits
     datasets = _loaded(inputs, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read, requests)
+    reasons = _embedded(inputs, jobs, datasets, ended)
 
     def run(job: Job) -> None:
         name = job.strategy.unit.name
@@ -86,18 +90,71 @@ def run_together(
             limits.result_rows,
             # A recursion's iterations are few rows, or it is built anew.
             isinstance(datasets, StagedDatasets) and not isinstance(job.strategy, Fixpoint),
+            datasets.bound.ready,
         )
+        engine = f"spark: {reasons[name]}" if name in reasons else ""
         try:
-            ended[name] = _run(inputs, job, datasets, results)
+            ended[name] = _run(inputs, job, datasets, results, engine)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             ended[name] = error
 
-    sizes = {job.strategy.unit.name: datasets.rows(job.strategy.unit.reads) for job in jobs}
+    left = [job for job in jobs if job.strategy.unit.name not in ended]
+    sizes = {job.strategy.unit.name: datasets.rows(job.strategy.unit.reads) for job in left}
     small = {name for name, rows in sizes.items() if rows is not None and rows <= limits.small_statement_rows}
     for kind in (True, False):
-        with statements(context.spark(), small=kind), ThreadPoolExecutor(limits.threads) as pool:
-            list(pool.map(run, [job for job in jobs if (job.strategy.unit.name in small) is kind]))
+        mine = [job for job in left if (job.strategy.unit.name in small) is kind]
+        if mine:  # no session is started for nothing
+            with statements(context.spark(), small=kind), ThreadPoolExecutor(limits.threads) as pool:
+                list(pool.map(run, mine))
     datasets.close()
+
+
+def _embedded(
+    inputs: Inputs, jobs: Sequence[Job], datasets: Datasets, ended: dict[str, Outcome | Exception]
+) -> dict[str, str]:
+    """Run in this process what can be run here; why the other units stay with Spark, by unit.
+
+    All stay there where the engine is Spark alone (and nothing is said of it).
+    """
+    if inputs.context.engine != AUTO:
+        return {}
+    if isinstance(datasets, StagedDatasets):
+        return {job.strategy.unit.name: "a delta or a slice is too large for this process" for job in jobs}
+    reasons: dict[str, str] = {}
+    engine = EmbeddedRun(datasets.readable, inputs.context.limits)
+
+    def run(job: Job) -> None:
+        name = job.strategy.unit.name
+        if job.state.settings != STARTED:
+            reasons[name] = "its state was built under settings other than Spark's defaults"
+            return
+        started = time.perf_counter()
+        try:
+            changes = _typed(execute(job.strategy, datasets, engine), job.state)
+        except StoredRowsLackingError as lacking:
+            ended[name] = lacking
+        except Exception as error:  # noqa: BLE001 - whatever it is, Spark is asked
+            reasons[name] = str(error) or type(error).__name__
+            _log.info("%s stays with Spark: %s", name, reasons[name])
+        else:
+            try:
+                ended[name] = _stored(inputs, job, datasets, changes, time.perf_counter() - started, EMBEDDED)
+            except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+                ended[name] = error
+
+    with ThreadPoolExecutor(inputs.context.limits.threads) as pool:
+        list(pool.map(run, jobs))
+    engine.close()
+    return reasons
+
+
+def _typed(changes: Changes, state: UnitState) -> Changes:
+    """The changes, if their columns have exactly the types that Spark gave the unit's. Raises StaysWithSparkError."""
+    found = [changes.rows.schema.types] if isinstance(changes.rows, pa.Table) else []
+    wanted = [*native.arrow_schema(state.schema).types, pa.int64()]
+    if found != [wanted]:
+        raise StaysWithSparkError(f"its columns would be {', '.join(map(str, *found))}")
+    return changes
 
 
 def _loaded(inputs: Inputs, scratch: Location, tag: str, read: Mapping[str, Input], requests: Requests) -> Datasets:
@@ -116,11 +173,18 @@ def _loaded(inputs: Inputs, scratch: Location, tag: str, read: Mapping[str, Inpu
     return large
 
 
-def _run(inputs: Inputs, job: Job, datasets: Datasets, results: Results) -> Outcome:
-    """The unit's outcome, its batches appended."""
+def _run(inputs: Inputs, job: Job, datasets: Datasets, results: Results, engine: str) -> Outcome:
+    """The unit's outcome by Spark, its batches appended."""
+    started = time.perf_counter()
+    changes = execute(job.strategy, datasets, results)
+    return _stored(inputs, job, datasets, changes, time.perf_counter() - started, engine)
+
+
+def _stored(inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seconds: float, engine: str) -> Outcome:
+    """The outcome of changes that took so long to make, once they are appended."""
     started = time.perf_counter()
     unit, state, choice, plan = job.strategy.unit, job.state, job.strategy.choice, inputs.plan
-    batch = _store(inputs, job, execute(job.strategy, datasets, results))
+    batch = _store(inputs, job, changes)
     cursors = {r: inputs.cursor(r) for r in unit.reads}
     batches = with_epoch(state.batches, plan.epoch, inputs.manifest.epoch)
     after = replace(state, cursors=cursors, epoch=plan.epoch if batch.num_rows else state.epoch, batches=batches)
@@ -129,8 +193,8 @@ def _run(inputs: Inputs, job: Job, datasets: Datasets, results: Results) -> Outc
         unit.name, job.view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", after,
         rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()),
         rows_read=datasets.rows_read((*unit.reads, unit.name)),
-        rows_out=batch.num_rows, seconds=time.perf_counter() - started,
-        cost_incremental=choice.cost_incremental, cost_full=choice.cost_full,
+        rows_out=batch.num_rows, seconds=seconds + time.perf_counter() - started,
+        cost_incremental=choice.cost_incremental, cost_full=choice.cost_full, engine=engine,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ivm.feed.source import Snapshot, gap
+from ivm.parameters import AUTO
 from ivm.planner.strategy import Full
 from ivm.refresh import definitions
 from ivm.refresh.context import Context
@@ -19,9 +20,9 @@ from ivm.refresh.integrity import Integrity, adopt, inspect_tables
 from ivm.refresh.lag import lag_warnings
 from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
-from ivm.refresh.settings import changed, settings
+from ivm.refresh.settings import STARTED, changed, settings
 from ivm.refresh.views import Compiled
-from ivm.session import own_condition
+from ivm.session import own_condition, starts_plain
 from ivm.sql.temporal import is_clock
 
 #: Strategies a task can have. A FAILED task is not run: its view's mode forbids what would have to be done.
@@ -157,9 +158,7 @@ def _task(
                     moved = True
                 if upstream is not None and upstream.since > cursor.epoch:
                     return task(FULL, "upstream_replaced", f"{relation!r} was replaced as a whole")
-    # A refresh that finds nothing to do starts no Spark to ask.
-    asked = (moved and may_start) or context.has_session()
-    other = changed(state.settings, settings(context.spark())) if asked else ""
+    other = changed(state.settings, _now(context, moved, may_start) or state.settings)
     if other:
         return task(FULL, "settings_changed", f"the session's settings changed: {other}")
     if not moved:
@@ -167,6 +166,21 @@ def _task(
     if not program.incremental:
         return task(FULL, program.refusals[0].code, program.refusals[0].reason)
     return task(INCREMENTAL, "incremental", "only what changed is applied")
+
+
+def _now(context: Context, moved: bool, may_start: bool) -> dict[str, str]:
+    """The session's settings; {} where they aren't asked for.
+
+    A refresh that finds nothing to do starts no Spark to ask, nor does one of which Spark may have nothing to do: the
+    session that this process would start has the settings of all such sessions.
+    """
+    if context.has_session():
+        return settings(context.spark())
+    if not moved:
+        return {}
+    if context.engine == AUTO and starts_plain():
+        return STARTED
+    return settings(context.spark()) if may_start else {}
 
 
 def of_its_own(failure: Failure) -> bool:

@@ -24,6 +24,9 @@ T = TypeVar("T")
 #: The form of these records. A newer one is refused; of an older one, what it lacks has its default.
 FORMAT = 2
 
+#: What ran a unit's statements, where it wasn't Spark.
+EMBEDDED = "embedded"
+
 #: Closed ranges of epochs, in order.
 Ranges = tuple[tuple[int, int], ...]
 
@@ -176,6 +179,8 @@ class Outcome:
     first_error: str = ""
     #: The epoch that its batch is stamped with, where it is published in a later one; 0 for its own.
     stamp: int = 0
+    #: What ran its statements where both engines may: "embedded", or "spark: " and why; "" where only Spark may.
+    engine: str = ""
 
 
 def to_json(record: Any) -> str:

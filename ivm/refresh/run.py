@@ -19,7 +19,7 @@ from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
 from ivm.refresh.planning import INCREMENTAL, UNCHANGED, plan_epoch, write_plan
 from ivm.refresh.publish import held_back, publish_epoch, warned
-from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome
+from ivm.refresh.records import EMBEDDED, EpochPlan, Held, Manifest, Outcome
 from ivm.session import error_text
 from ivm.trace.store import drop_epoch
 
@@ -63,6 +63,8 @@ class ViewReport:
     error: str = ""
     #: What makes the view costly to keep, if anything does.
     warning: str = ""
+    #: Where both engines may run its statements: what ran them, and why Spark if it was Spark.
+    engine: str = ""
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,7 @@ def view_reports(
             round(sum(o.seconds for o in mine), 3),
             failed.error if failed else error,
             "; ".join([*(o.warning for o in mine if o.warning), *warnings.get(name, [])]),
+            "; ".join(dict.fromkeys(o.engine for o in sorted(mine, key=lambda o: o.engine == EMBEDDED) if o.engine)),
         )
     return reports
 

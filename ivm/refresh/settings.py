@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIME_ZONE = "spark.sql.session.timeZone"
+#: Those of a session that ivm starts by itself, and the only ones under which the embedded engine runs a statement.
+STARTED = {TIME_ZONE: "UTC"}
 #: With Spark's defaults, in lower case.
 _DEFAULTS = {
     "spark.sql.ansi.enabled": "true",

@@ -125,7 +125,8 @@ def _decimal_average(s: str, n: str, type_: str) -> str:
     count = f"CAST({n} AS decimal(20,0))"
     step = f"({count} * {unit})"
     rest = f"({total} % {step})"
-    carry = f"CASE WHEN 2 * ABS{rest} >= {step} THEN SIGN({total}) ELSE 0 END"
+    sign = f"CASE WHEN {total} < 0 THEN -1 ELSE 1 END"
+    carry = f"CASE WHEN 2 * ABS{rest} >= {step} THEN {sign} ELSE 0 END"
     return (
         f"CAST(({total} - {rest}) / {count} + CAST({carry} AS decimal(1,0)) * {unit} "
         f"AS decimal({min(precision + 4, 38)},{digits}))"

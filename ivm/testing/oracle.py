@@ -40,6 +40,8 @@ class Lake:
     tables: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     #: Of the pipelines over it.
     limits: Limits = EMBEDDED
+    #: Likewise; "" for what the environment says.
+    engine: str = ""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -114,7 +116,7 @@ class Lake:
         self, views: Mapping[str, str], mode: str = "auto", lane: str = "auto", root: str = "root"
     ) -> Pipeline:
         """A pipeline over all tables with these views, its state in the folder `root` of the lake."""
-        pipe = Pipeline("oracle", self.spark, self.folder / root, lane=lane, limits=self.limits)
+        pipe = Pipeline("oracle", self.spark, self.folder / root, lane=lane, limits=self.limits, engine=self.engine)
         for name in self.tables:
             pipe.source(name, self.path(name))
         for name, sql in views.items():

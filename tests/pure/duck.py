@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from decimal import Decimal
+
 import duckdb
 import sqlglot
+from sqlglot import exp
 
 from ivm.names import ident
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf, Relation
+from ivm.portable.listed import SETUP
+from ivm.portable.statement import NotPortableError, written
+from ivm.portable.statement import Relation as PortableRelation
 from ivm.rewrite.delta_join import State
 
 TYPES = {
@@ -57,6 +64,11 @@ class DuckAnalyzer:
         return frozenset()
 
 
+def numbers(rows: list[tuple]) -> Counter[tuple]:
+    """Rows as a bag, whatever types of numbers they have."""
+    return Counter(tuple(float(v) if isinstance(v, Decimal) else v for v in row) for row in rows)
+
+
 class DuckLake:
     """Tables in two states, and the `Reads` that our statements need, over whole tables."""
 
@@ -64,6 +76,8 @@ class DuckLake:
         self.connection = duckdb.connect()
         # DuckDB 2.0's statistics lose rows that an outer join pads where a table of the join is empty.
         self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+        for statement in SETUP:
+            self.connection.execute(statement)
         self.relations = relations
         self.telescoping = telescoping
         self.moved: set[str] = set()
@@ -104,7 +118,19 @@ class DuckLake:
             self.moved.add(name)
 
     def run(self, sql: str) -> list[tuple]:
-        return self.connection.execute(duck(sql)).fetchall()
+        """A statement's rows; the same come out where it is written as the embedded engine runs it."""
+        rows = self.connection.execute(duck(sql)).fetchall()
+        try:
+            portable = written(sql, self._relation)
+        except NotPortableError:
+            return rows
+        found = self.connection.execute(portable.sql).fetchall()
+        assert numbers(found) == numbers(rows), (sql, portable.sql)
+        return rows
+
+    def _relation(self, node: exp.Table) -> PortableRelation:
+        described = self.connection.execute(f'DESCRIBE "{node.name}"').fetchall()
+        return PortableRelation(node.name, [Column(n, TYPES.get(t, t.lower())) for n, t, *_ in described])
 
     # -- Reads ------------------------------------------------------------------------------------
 

@@ -30,6 +30,10 @@ def test_the_table_of_reasons_is_current():
     assert (DOCS / "reasons.md").read_text() == runpy.run_path(str(DOCS / "generate.py"))["table"]()
 
 
+def test_the_list_of_what_is_portable_is_current():
+    assert (DOCS / "portable.md").read_text() == runpy.run_path(str(DOCS / "generate.py"))["portable"]()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS.parent)))
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", plain(page)):

@@ -102,3 +102,21 @@ def test_a_source_is_opened_once_while_nothing_is_committed(folder, without_a_jv
     assert {n for n, t in plan.tasks.items() if t.strategy != "unchanged"} >= {"v00"}
     # The estimates look at the size of each source that is read, the one that changed was looked at before.
     assert Counter(p for p in opened if p in sources) == {s: 1 + (s == sources[0]) for s in sources}
+
+
+def test_a_refresh_by_the_embedded_engine_starts_no_jvm(tmp_path, monkeypatch):
+    from deltalake import DeltaTable, write_deltalake
+
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    make(tmp_path, views=8, sources=3, engine="duckdb")
+    source = f"{tmp_path}/sources/s00"
+    rows = DeltaTable(source).to_pyarrow_table().slice(0, 3)
+    DeltaTable(source).delete("id < 2")
+    write_deltalake(source, rows.slice(0, 1), mode="append")
+    monkeypatch.setenv("IVM_ENGINE", "auto")
+    loaded, printed = command("refresh", "--json", "-p", str(tmp_path))
+    assert loaded["code"] == 0
+    # pandas comes with pyarrow.dataset.
+    assert set(loaded["heavy"]) <= {"duckdb", "pyarrow.dataset", "pandas"}
+    views = json.loads(printed)["views"].values()
+    assert {(v["strategy"], v["engine"]) for v in views} == {("incremental", "embedded"), ("unchanged", "")}

@@ -1,0 +1,98 @@
+"""DuckDB in this process: tables from Arrow, and portable statements over them.
+
+Nothing outside is read or written: no files, no extensions, no spilling; what needs more memory raises, and Spark is
+asked. Rows go in and come out with Spark's types, as `ivm.portable.types` writes them for DuckDB.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.names import native_ident
+from ivm.plan.nodes import Column
+from ivm.portable.listed import SETUP
+from ivm.portable.statement import Written
+from ivm.portable.types import type_of
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: DuckDB 2.0's statistics lose rows that an outer join pads where a table of the join is empty.
+_SETTINGS = {
+    "disabled_optimizers": "statistics_propagation",
+    "temp_directory": "",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "enable_external_access": False,
+    "python_enable_replacements": False,
+}
+
+
+class Database:
+    """Tables in memory for the statements of one group of units; threads may share it."""
+
+    def __init__(self) -> None:
+        import duckdb
+
+        self.connection: DuckDBPyConnection = duckdb.connect(":memory:", config=dict(_SETTINGS))
+        for statement in SETUP:
+            self.connection.execute(statement)
+        self.connection.execute("SET lock_configuration = true")
+        self._lock = threading.Lock()
+        self._loaded: set[str] = set()
+
+    def load(self, name: str, read: Callable[[], pa.Table], columns: Sequence[Column]) -> None:
+        """Make a table of what `read` gives, of those columns whose types statements may read.
+
+        One that is there already is kept. Raises ValueError for a date or time that DuckDB takes for an infinite one.
+        """
+        with self._lock:
+            if name in self._loaded:
+                return
+            kept = [(c, type_) for c in columns if (type_ := type_of(c.type)) is not None]
+            listed = [f"{native_ident(c.name)}::{type_.duck} AS {native_ident(c.name)}" for c, type_ in kept]
+            rows = _naive(read().select([c.name for c, _ in kept]))
+            _check_finite(rows)
+            cursor = self.connection.cursor()
+            cursor.register("__ivm_arrow", rows)
+            cursor.execute(f"CREATE TABLE {native_ident(name)} AS SELECT {', '.join(listed)} FROM __ivm_arrow")
+            cursor.unregister("__ivm_arrow")
+            self._loaded.add(name)
+
+    def run(self, statement: Written) -> pa.Table:
+        """A statement's rows with Spark's types. Raises duckdb.Error where DuckDB can't, or must not, compute them."""
+        found = self.connection.cursor().sql(statement.sql).to_arrow_table()
+        return _typed(found, statement.columns)
+
+    def close(self) -> None:
+        """Forget all tables."""
+        self.connection.close()
+
+
+def _naive(rows: pa.Table) -> pa.Table:
+    """Times as UTC's without saying so: DuckDB would ask for a library of time zones."""
+    schema = pa.schema([f.with_type(pa.timestamp("us")) if pa.types.is_timestamp(f.type) else f for f in rows.schema])
+    return rows if schema == rows.schema else rows.cast(schema)
+
+
+def _check_finite(rows: pa.Table) -> None:
+    """The ends of the integers behind dates and times are DuckDB's infinities; Spark has none."""
+    for column in rows.columns:
+        bits = 32 if pa.types.is_date32(column.type) else 64 if pa.types.is_timestamp(column.type) else 0
+        if bits and len(column):
+            ends = pc.min_max(column.cast(pa.int32() if bits == 32 else pa.int64())).as_py()
+            if 2 ** (bits - 1) - 1 in (ends["max"], -(ends["min"] or 0)):
+                raise ValueError("a date or time at the end of its type")
+
+
+def _typed(rows: pa.Table, columns: Sequence[Column]) -> pa.Table:
+    zoned: list[Any] = [
+        a.cast(pa.timestamp("us", tz="UTC")) if c.type == "timestamp" else a
+        for a, c in zip(rows.columns, columns, strict=True)
+    ]
+    return pa.table(zoned, names=[c.name for c in columns])

@@ -1,0 +1,116 @@
+"""The embedded engine: portable statements over few rows run in this process; whatever else they are stays with Spark.
+
+    rows(sql) = Spark's rows of sql,  or StaysWithSparkError with the reason
+
+It answers the handlers in Spark's place (`ivm.execute.changes.Run`). What DuckDB raises is such a reason as well:
+either Spark raises in its own words, or it can compute what DuckDB can't.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ivm.engine.duck import Database
+from ivm.engine.rows import StagedRows
+from ivm.errors import ConfigError
+from ivm.lake import native
+from ivm.plan.nodes import Column
+from ivm.planner.limits import Limits
+from ivm.portable.statement import NotPortableError, Relation, written
+
+#: The versions for which the list of what is portable was shown: from the first up to, without, the second.
+VERSIONS = ((2, 0), (2, 1))
+
+
+class StaysWithSparkError(Exception):
+    """Why a statement isn't run in this process."""
+
+
+@dataclass(frozen=True)
+class Readable:
+    """Rows that statements may read: what they are called, their columns, how many there are, and how to get them."""
+
+    name: str
+    columns: Sequence[Column]
+    num_rows: int
+    read: Callable[[], pa.Table]
+
+
+#: What a FROM item of Spark's stands for: a name, or a table's path (as Spark spells it) and version; None where its
+#: rows are not to be had here.
+Lookup = Callable[[str, bool, "int | None"], "Readable | None"]
+
+
+def check_installed() -> None:
+    """Raises ConfigError where DuckDB isn't there, or is another than the list was shown for."""
+    first, last = (".".join(map(str, v)) for v in VERSIONS)
+    wanted = f"DuckDB {first} or later, before {last}"
+    mend = "Install it with `pip install 'ivm[embedded]'`, or leave `engine` at spark."
+    if importlib.util.find_spec("duckdb") is None:
+        raise ConfigError(f"The engine auto needs {wanted}, and there is none.", mend)
+    found = metadata.version("duckdb")
+    if not VERSIONS[0] <= tuple(int(p) for p in found.split(".")[:2]) < VERSIONS[1]:
+        raise ConfigError(f"The engine auto needs {wanted}, and DuckDB {found} is installed.", mend)
+
+
+class EmbeddedRun:
+    """Runs the statements of units that share datasets; threads may share it."""
+
+    def __init__(self, lookup: Lookup, limits: Limits) -> None:
+        self._lookup = lookup
+        self._limits = limits
+        self._database = Database()
+
+    def rows(self, sql: str, batch: Sequence[Column] | None = None) -> pa.Table:
+        """A statement's rows. Raises StaysWithSparkError."""
+        import duckdb
+
+        read: dict[str, Readable] = {}
+        try:
+            made = written(sql, lambda node: self._relation(node, read))
+        except NotPortableError as reason:
+            raise StaysWithSparkError(str(reason)) from reason
+        wanted = [str(c.type) for c in batch or ()]
+        if batch is not None and [c.type for c in made.columns] != wanted:
+            raise StaysWithSparkError(f"its columns would be {[c.type for c in made.columns]}, Spark's are {wanted}")
+        total = sum(r.num_rows for r in read.values())
+        if total > self._limits.embedded_rows:
+            raise StaysWithSparkError(f"it reads {total:,} rows, more than {self._limits.embedded_rows:,}")
+        try:
+            for readable in read.values():
+                self._database.load(readable.name, readable.read, readable.columns)
+            found = self._database.run(made)
+        except duckdb.Error as error:
+            raise StaysWithSparkError(f"DuckDB can't run it: {str(error).splitlines()[0]}") from error
+        if found.num_rows > self._limits.result_rows:
+            raise StaysWithSparkError(f"it gives {found.num_rows:,} rows")
+        return native.plain(found)
+
+    def stage(self, sql: str, batch: Sequence[Column] | None = None) -> StagedRows:  # noqa: ARG002 - of the protocol
+        """Nothing is staged here."""
+        raise StaysWithSparkError("its rows are staged")
+
+    def collected(self, sql: str) -> pa.Table:
+        """As `rows`."""
+        return self.rows(sql)
+
+    def close(self) -> None:
+        """Forget all rows."""
+        self._database.close()
+
+    def _relation(self, node: exp.Table, read: dict[str, Readable]) -> Relation | None:
+        version = node.args.get("version")
+        number = int(version.expression.name) if version is not None else None
+        if node.db not in ("", "delta"):
+            return None
+        found = self._lookup(node.name, node.db == "delta", number)
+        if found is None:
+            return None
+        read[found.name] = found
+        return Relation(found.name, found.columns)

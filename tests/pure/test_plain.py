@@ -1,0 +1,71 @@
+"""Plain counts tell what Great Expectations tells, where they tell anything."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+from ivm.quality.expectations import build, judged, noted
+from ivm.quality.facts import keepable, of_entry
+from ivm.quality.plain import counts, met
+from ivm.quality.state_checks import exact_frame
+
+RANGES = [
+    {"column": "n", "min_value": low, "max_value": high, "strict_min": strict, "strict_max": not strict}
+    for low, high, strict in itertools.product((None, 0, 2), (None, 2, 3), (True, False))
+    if (low, high) != (None, None)
+]
+RULES = [
+    *({"expect_column_values_to_be_between": r} for r in RANGES),
+    {"expect_column_values_to_be_in_set": {"column": "n", "value_set": [1, 2]}},
+    {"expect_column_values_to_be_in_set": {"column": "s", "value_set": ["a", "b", ""]}},
+    *(
+        {f"expect_column_values_to_{how}": {"column": c, "mostly": m}}
+        for how in ("be_null", "not_be_null")
+        for c in ("n", "s", "d")
+        for m in (1.0, 0.5)
+    ),
+]
+ROWS = [
+    pa.table({"n": pa.array(n, pa.int64()), "s": pa.array(s), "d": pa.array(d, pa.float64())})
+    for n, s, d in (
+        ([1, 2, 2, 3, None], ["a", "b", "", None, "c"], [1.5, None, 2.0, 3.0, None]),
+        ([1, 2, 2], ["a", "b", "a"], [1.0, 2.0, 3.0]),
+        ([None, None], pa.array([None, None], pa.string()), [None, None]),
+        ([], pa.array([], pa.string()), []),
+    )
+]
+
+
+@pytest.mark.parametrize("rows", ROWS, ids=["mixed", "full", "nulls", "empty"])
+def test_what_is_counted_is_what_great_expectations_counts(rows):
+    told = judged(exact_frame(rows), build(RULES, "v"))
+    for place, (rule, entry) in enumerate(zip(RULES, told, strict=True)):
+        kept = keepable(place, "v", rule, rows.schema)
+        mine = counts(kept, rows)
+        assert mine == of_entry(entry), rule
+        suite = met("v", [rule], rows)
+        assert (suite is not None) is entry["success"], rule
+        if suite is not None:
+            assert suite[0]["result"]["unexpected_count"] == entry["result"]["unexpected_count"]
+            assert noted(dict(rule[kept.name]))["meta"].items() <= suite[0]["expectation_config"]["meta"].items()
+
+
+def test_what_is_not_exact_is_left_to_great_expectations():
+    rows = ROWS[0]
+    for rule in (
+        {"expect_column_values_to_be_between": {"column": "d", "min_value": 0}},
+        {"expect_column_values_to_be_between": {"column": "n", "min_value": 0.5}},
+        {"expect_column_values_to_be_in_set": {"column": "n", "value_set": [1, True]}},
+        {"expect_column_values_to_match_regex": {"column": "s", "regex": "a"}},
+        {
+            "expect_column_values_to_not_be_null": {
+                "column": "n",
+                "row_condition": "n > 1",
+                "condition_parser": "pandas",
+            }
+        },
+    ):
+        assert met("v", [rule], rows) is None
