@@ -205,7 +205,7 @@ class Datasets(ABC):
         name = f"__ivm_{self._tag}_{relation}_given"
         with self._lock:
             if name not in self._registered:
-                register(self._spark(), name, rows, self.inputs[relation].columns, self._scratch)
+                self.bound.bind(name, rows, self.inputs[relation].columns)
                 self._registered[name] = relation
         return ident(name)
 

@@ -102,6 +102,7 @@ class StagedDatasets(Datasets):
         return "\nUNION ALL\n".join(f"SELECT {listed} FROM {part.ref}" for part in self._slices[relation])
 
     def _staged(self, what: str, sql: str, columns: tuple[Column, ...] | None = None) -> StagedRows:
+        self.bound.ready(sql)
         return stage(self._spark(), sql, self._scratch / f"{self._tag}_{what}".lstrip("_"), columns)
 
     def _register(self, name: str, relation: str, part: Part) -> None:
