@@ -38,7 +38,8 @@ class Operator:
 class Explanation:
     """How a view is refreshed.
 
-    `sql` are the statements if every relation changed, by unit and what they are for; `units` are the strategies.
+    `sql` are the statements if every relation changed, by unit and what they are for; `units` are the strategies,
+    `clocks` what temporal filters compare with, by the name under which it is read.
     """
 
     view: str
@@ -49,6 +50,7 @@ class Explanation:
     sql: dict[str, str]
     rules: tuple[str, ...] = ()
     units: dict[str, str] = field(default_factory=dict)
+    clocks: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -59,6 +61,7 @@ class Explanation:
             "refusals": [vars(r) for r in self.refusals],
             "rules": list(self.rules),
             "units": self.units,
+            "clocks": self.clocks,
             "sql": self.sql,
         }
 
@@ -76,6 +79,7 @@ class Explanation:
                 f"    rule:  {o.rule}",
                 *(f"    reads: {r}" for r in o.reads),
             ]
+        lines += ["", *(f"  {name}: one row, {sql} at the epoch's instant" for name, sql in self.clocks.items())]
         lines += ["", *(f"  rule of choice: {r}" for r in self.rules)] if self.rules else []
         for title, sql in self.sql.items():
             lines += ["", f"-- {title}" + (f" ({self.units[title]})" if title in self.units else ""), sql]
@@ -141,7 +145,15 @@ def explain_view(context: Context, view: str) -> Explanation:
     strategy_ = "incremental" if program.incremental else "full"
     columns = tuple((c.name, c.type) for c in program.columns)
     return Explanation(
-        context.views[view].name, strategy_, columns, tuple(operators), program.refusals, sql, program.rules, units
+        context.views[view].name,
+        strategy_,
+        columns,
+        tuple(operators),
+        program.refusals,
+        sql,
+        program.rules,
+        units,
+        {c.name: c.sql for c in program.clocks},
     )
 
 
@@ -164,7 +176,7 @@ def _reads(strategy: Strategy, asked: Sequence[Arranged]) -> list[str]:
         by = sorted(
             {
                 f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} "
-                f"of {m.provider.relation}"
+                f"of {m.provider.relation}{', by a range' if m.between else ''}"
                 for m in matches
             }
         )
