@@ -42,7 +42,8 @@ class Operator:
 class Explanation:
     """How a view is refreshed.
 
-    `sql` are the statements if every relation changed, by unit and what they are for; `units` are the strategies.
+    `sql` are the statements if every relation changed, by unit and what they are for; `units` are the strategies,
+    `clocks` what temporal filters compare with, by the name under which it is read.
     """
 
     view: str
@@ -55,6 +56,7 @@ class Explanation:
     units: dict[str, str] = field(default_factory=dict)
     #: By unit, what keeps it on Spark: an expression, and why; "" where its statements are portable (`ivm.portable`).
     spark: dict[str, str] = field(default_factory=dict)
+    clocks: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -66,6 +68,7 @@ class Explanation:
             "rules": list(self.rules),
             "units": self.units,
             "spark": self.spark,
+            "clocks": self.clocks,
             "sql": self.sql,
         }
 
@@ -83,6 +86,8 @@ class Explanation:
                 f"    rule:  {o.rule}",
                 *(f"    reads: {r}" for r in o.reads),
             ]
+        if self.clocks:
+            lines += ["", *(f"  {name}: one row, {sql} at the epoch's instant" for name, sql in self.clocks.items())]
         lines += ["", *(f"  rule of choice: {r}" for r in self.rules)] if self.rules else []
         for unit, why in self.spark.items():
             what = f"stays with Spark: {why}" if why else "portable: with engine auto it may run in this process"
@@ -182,6 +187,7 @@ def explain_view(context: Context, view: str) -> Explanation:
         program.rules,
         units,
         spark,
+        {c.name: c.sql for c in program.clocks},
     )
 
 
@@ -218,7 +224,7 @@ def _reads(strategy: Strategy, asked: Sequence[Arranged]) -> list[str]:
         by = sorted(
             {
                 f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} "
-                f"of {m.provider.relation}"
+                f"of {m.provider.relation}{', by a range' if m.between else ''}"
                 for m in matches
             }
         )

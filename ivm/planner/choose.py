@@ -129,13 +129,12 @@ def wide_products(unit: Unit, rows: Mapping[str, int | None], limits: Limits = E
     """Warnings for products that no equality holds together: what they join, and how many rows that may be."""
     found = []
     for branch in unit.core.branches:
-        parts = _connected(branch)
-        sizes = [max(rows.get(branch.leaf(a).relation) or 0 for a in part) for part in parts]
-        product = math.prod(sizes) if len(parts) > 1 else 0
+        sizes = [(part, max(rows.get(branch.leaf(a).relation) or 0 for a in part)) for part in _connected(branch)]
+        factors = [(part, n) for part, n in sizes if n > 1]  # one row, as a clock has, multiplies nothing
+        product = math.prod(n for _, n in factors) if len(factors) > 1 else 0
         if product > limits.wide_product:
             named = " x ".join(
-                f"{'/'.join(branch.leaf(a).relation for a in sorted(part))} ({n:,} rows)"
-                for part, n in zip(parts, sizes, strict=True)
+                f"{'/'.join(branch.leaf(a).relation for a in sorted(part))} ({n:,} rows)" for part, n in factors
             )
             found.append(
                 f"the join {named} has no equality of columns and may have {product:,} rows; "
