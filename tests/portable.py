@@ -249,9 +249,13 @@ def cases() -> list[Case]:
         for entry in entries:
             for args in _arguments(entry):
                 sql = entry.spark.format(*args)
-                if entry.call == "sum":  # of values whose sum their type can hold
-                    low = f"CASE WHEN {args[0]} BETWEEN -1000000 AND 1000000 THEN {args[0]} END"
-                    found.append(Case(entry.name, entry.spark.format(low), what))
+                if (
+                    what == "aggregate"
+                    and entry.call == "sum"
+                    and not args[0].startswith(("tinyint", "smallint", "int_"))
+                ):
+                    # Values whose sum their type can hold.
+                    sql = entry.spark.format(f"CASE WHEN {args[0]} BETWEEN -1000000 AND 1000000 THEN {args[0]} END")
                 # A double's text is never shown: it is cast back.
                 hidden = entry.call == "case" and entry.takes[-1] == "double's text"
                 found.append(Case(entry.name, f"CAST({sql} AS double)" if hidden else sql, what))

@@ -43,7 +43,7 @@ def pipeline(made, views=VIEWS, spark=None, engine="auto", **settings):
     for name in ("orders", "customers"):
         pipe.source(name, path(made, name), primary_key=["cust"] if name == "customers" else ())
     for name, sql in views.items():
-        pipe.context.views[name] = View(name, sql)
+        pipe.context.views[name] = View(name, sql, pipe.mode)
     return pipe
 
 
@@ -138,3 +138,10 @@ def test_a_session_of_somebody_else_is_asked_for_its_settings(made, monkeypatch,
     monkeypatch.setenv(variable, "there")
     with pytest.raises(IvmError, match="SessionAskedError"):
         pipeline(made, {"totals": VIEWS["totals"]}).refresh()
+
+
+@pytest.mark.parametrize("mode", ["incremental", "warn"])
+def test_modes_that_watch_full_refreshes_find_none(made, mode):
+    report = pipeline(made, mode=mode).refresh()
+    told = {(v.strategy, v.error, v.warning, v.engine) for v in report.views.values()}
+    assert told == {("incremental", "", "", "embedded")}
