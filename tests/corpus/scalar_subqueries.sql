@@ -67,6 +67,8 @@ SELECT a.k, b.n FROM a LEFT JOIN b ON a.k = b.k AND b.y > (SELECT avg(z) FROM c)
 -- threshold_of_view_total: incremental
 WITH t AS (SELECT k, sum(x) AS s FROM a GROUP BY k) SELECT k, s FROM t WHERE s = (SELECT max(s) FROM t)
 
+-- lateral_by_another_column: incremental
+SELECT b.n, l.s FROM b, LATERAL (SELECT s FROM a WHERE a.k = b.k ORDER BY x DESC, p LIMIT 2) l
 -- lateral_latest: incremental
 SELECT b.n, l.x FROM b, LATERAL (SELECT x FROM a WHERE a.k = b.k ORDER BY x DESC LIMIT 1) l
 

@@ -32,6 +32,7 @@ from ivm.sql.blocks import (
 from ivm.sql.calls import find_calls, has_calls
 from ivm.sql.clauses import SELECT_ARGS, only, with_windows
 from ivm.sql.dialect import is_aggregate
+from ivm.sql.first_rows import first_rows
 from ivm.sql.maps import has_map
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.rules import TIES, by_peers, left_to_chance, settled, tie_broken, ties_matter
@@ -278,10 +279,7 @@ class Subqueries:
             if node.args.get(name) is not None:
                 result.set(name, node.args[name].copy())
         if result.args.get("limit") or result.args.get("offset"):
-            keys = [exp.Ordered(this=e.unalias().copy()) for e in result.expressions]
-            order = result.args.get("order") or exp.Order(expressions=[])
-            order.set("expressions", [*order.expressions, *keys])
-            result.set("order", order)
+            result = first_rows(result)
             self.compiler.units.rules.add(
                 "rows that tie in a LIMIT of a correlated subquery are ordered by its own columns"
             )
