@@ -127,25 +127,40 @@ def arrangements(found: dict[str, Any]) -> Any:
     )
 
 
-def growth(found: dict[str, Any]) -> Any:
-    """Lines by epoch: seconds above, files below."""
+def by_epoch(found: dict[str, Any], title: str, panels: dict[str, dict[str, str]]) -> Any:
+    """Lines by epoch, one panel above the other: what its axis says, and the figures of a look by their legend."""
     looks = found["looks"]
     epochs = [look["epoch"] for look in looks]
-    figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(8, 4.5))
-    for axes, series in (
-        (above, {"refresh, median": "refresh_s", "nothing to do": "no_op_s"}),
-        (below, {"files of the state": "files", "of these, Delta's logs": "log_files"}),
-    ):
-        for number, (what, key) in enumerate(series.items()):
-            axes.plot(epochs, [look[key] for look in looks], label=what, color=(OURS, OTHER)[number])
+    figure, stacked = plt.subplots(len(panels), 1, sharex=True, figsize=(8, 0.5 + 2 * len(panels)))
+    for axes, (what, series) in zip(stacked, panels.items(), strict=True):
+        for number, (legend, key) in enumerate(series.items()):
+            axes.plot(epochs, [look[key] for look in looks], label=legend, color=(OURS, OTHER)[number])
         axes.set_ylim(bottom=0)
+        axes.set_ylabel(what)
         axes.legend(fontsize=7, frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
-    above.set_ylabel("seconds")
-    below.set_xlabel("epoch")
-    above.set_title(f"{found['epochs']:,} epochs of tiny changes, {found['views']} views", loc="left", fontsize=10)
+    stacked[-1].set_xlabel("epoch")
+    stacked[0].set_title(title, loc="left", fontsize=10)
     figure.tight_layout()
     return figure
+
+
+SECONDS = {"refresh, median": "refresh_s", "nothing to do": "no_op_s"}
+FILES = {"files of the state": "files", "of these, Delta's logs": "log_files"}
+
+
+def growth(found: dict[str, Any]) -> Any:
+    """Seconds above, files below."""
+    title = f"{found['epochs']:,} epochs of tiny changes, {found['views']} views"
+    return by_epoch(found, title, {"seconds": SECONDS, "files": FILES})
+
+
+def soak(found: dict[str, Any]) -> Any:
+    """Seconds, files, memory and handles."""
+    title = f"{found['epochs']:,} epochs of mixed DML, {found['views']} views over {found['sources']} sources"
+    memory = {"this process": "python_mb", "the JVM": "jvm_mb"}
+    panels = {"seconds": SECONDS, "files": FILES, "MB resident": memory, "open handles": {"both": "handles"}}
+    return by_epoch(found, title, panels)
 
 
 #: Which plot a result file gets, by the beginning of its name.
@@ -158,13 +173,16 @@ PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "graphs": graphs,
     "arrangements": arrangements,
     "growth": growth,
+    "soak": soak,
 }
 
 
 def main() -> None:
     PLOTS.mkdir(exist_ok=True)
     for file in sorted(RESULTS.glob("*.json")):
-        kind = next(k for k in PLOTTED if file.stem.startswith(k))
+        kind = next((k for k in PLOTTED if file.stem.startswith(k)), None)
+        if kind is None:
+            continue
         figure = PLOTTED[kind](json.loads(file.read_text()))
         path = PLOTS / f"{file.stem}.svg"
         figure.savefig(path, metadata={"Date": None})

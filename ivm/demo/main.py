@@ -6,7 +6,6 @@ batch, and judges. Exit code 0 only if every comparison of every epoch is equal.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -20,6 +19,7 @@ from rich.table import Table
 from ivm.demo import tpch
 from ivm.errors import ConfigError, IvmError
 from ivm.names import table_ref
+from ivm.orchestration.api import call, trigger
 from ivm.orchestration.services import HOST, airflow_environment, free_port, start_airflow, start_connect_server
 
 DAG = "ivm_tpch"
@@ -134,42 +134,13 @@ def _await_dag(env: dict[str, str]) -> None:
     """Wait until the DAG processor has read the DAG."""
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
-        if any(d["dag_id"] == DAG for d in _api(env, "GET", "/dags")["dags"]):
+        if any(d["dag_id"] == DAG for d in call(env, "GET", "/dags")["dags"]):
             return
         time.sleep(1)
     raise IvmError(
         f"Airflow did not find the DAG {DAG} within 90 s.",
         "Run `airflow dags list-import-errors` with the demo's AIRFLOW_HOME.",
     )
-
-
-def _api(env: dict[str, str], method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Call Airflow's REST API on loopback (its simple auth manager gives everybody an admin's token)."""
-    import urllib.request
-
-    base = env["AIRFLOW__API__BASE_URL"]
-    if "IVM_TOKEN" not in env:
-        with urllib.request.urlopen(f"{base}/auth/token", timeout=30) as response:
-            env["IVM_TOKEN"] = json.load(response)["access_token"]
-    data = json.dumps(body).encode() if body is not None else None
-    headers = {"Authorization": f"Bearer {env['IVM_TOKEN']}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{base}/api/v2{path}", data=data, headers=headers, method=method)
-    with urllib.request.urlopen(request, timeout=30) as response:
-        result: dict[str, Any] = json.load(response)
-    return result
-
-
-def trigger(
-    env: dict[str, str], dag: str, run: str, conf: dict[str, Any] | None = None, seconds: int = 600
-) -> tuple[str, list[dict[str, Any]]]:
-    """Trigger a DAG and wait for its end; returns its state and its task instances."""
-    _api(env, "POST", f"/dags/{dag}/dagRuns", {"dag_run_id": run, "logical_date": None, "conf": conf or {}})
-    deadline = time.monotonic() + seconds
-    state = "queued"
-    while state in ("queued", "running") and time.monotonic() < deadline:
-        time.sleep(0.5)
-        state = _api(env, "GET", f"/dags/{dag}/dagRuns/{run}")["state"]
-    return state, list(_api(env, "GET", f"/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"])
 
 
 def _trigger(env: dict[str, str], run: str) -> tuple[str, list[dict[str, Any]]]:

@@ -35,9 +35,7 @@ from ivm.refresh.records import Failure, Manifest, Ranges, UnitState, to_json, w
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
 from ivm.session import error_text
-
-#: Nobody but a running refresh reads a trace, and compaction runs when none does.
-TRACE_RETENTION_HOURS = 0
+from ivm.trace.store import TRACE_RETENTION_HOURS
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,13 @@ _SCHEMA = pa.schema(
         ("detail", pa.string()),
     ]
 )
-#: Its history is of no use to anybody: a checkpoint every few commits, and what lies before it is removed.
-CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
+#: Its history is of no use to anybody: a checkpoint every few commits, which forgets the files that are gone (else it
+#: would list a week's), and what lies before it is removed.
+CONFIGURATION = {
+    "delta.checkpointInterval": "10",
+    "delta.logRetentionDuration": "interval 0 days",
+    "delta.deletedFileRetentionDuration": "interval 0 days",
+}
 
 
 @dataclass(frozen=True)

@@ -143,19 +143,15 @@ class Lake:
         return pipe
 
     def compare(self, pipe: Pipeline, what: str) -> None:
-        """Refresh and compare all views."""
-        report = pipe.refresh()
-        for name, view in report.views.items():
-            if view.error:
-                raise AssertionError(f"seed {self.seed}, {what}: view {name} failed: {view.error}")
-            result = pipe.verify(name)
-            if not result:
-                raise AssertionError(f"seed {self.seed}, {what}, {view.strategy}: {result}")
+        """Refresh and compare all views; raises AssertionError that names the seed, what was done, and the rows."""
+        found = self.differences(pipe)
+        if found:
+            raise AssertionError(f"seed {self.seed}, {what}: {found}")
 
     def differences(self, pipe: Pipeline) -> dict[str, str]:
         """Refresh, and compare all views with their recompute in Python: what fails or differs, by view.
 
-        Quicker than `compare`.
+        Takes half the time of `Pipeline.verify`, whose one statement reads both sides in Spark and counts them there.
         """
         report = pipe.refresh()
         found = {name: f"failed: {view.error}" for name, view in report.views.items() if view.error}

@@ -30,8 +30,15 @@ from ivm.plan.nodes import EPOCH, WEIGHT
 from ivm.storage.folder import PARTIAL
 from ivm.storage.location import Location
 
-#: Nobody travels back in a trace: its times are columns. A checkpoint every few commits, and no log before it.
-TRACE_CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
+#: Nobody but a running refresh reads a trace, and compaction runs when none does.
+TRACE_RETENTION_HOURS = 0
+#: Nobody travels back in a trace: its times are columns. A checkpoint every few commits, which
+#: forgets the files that are gone, and no log before it.
+TRACE_CONFIGURATION = {
+    "delta.checkpointInterval": "10",
+    "delta.logRetentionDuration": "interval 0 days",
+    "delta.deletedFileRetentionDuration": f"interval {TRACE_RETENTION_HOURS} hours",
+}
 
 
 @dataclass(frozen=True)

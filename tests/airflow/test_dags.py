@@ -117,7 +117,7 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
 
-    from ivm.demo.main import _api, trigger
+    from ivm.orchestration.api import call, trigger
     from ivm.orchestration.services import HOST, airflow_environment, free_port, start_airflow, start_connect_server
 
     source, folder = tmp_path / "orders", tmp_path / "pipelines" / "shop"
@@ -166,7 +166,7 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
         state, _ = trigger(env, "ivm_shop", "follow")
         assert state == "success", _logs(tmp_path)
         assert published() == {"a": 15, "b": 20}
-        told = _api(env, "GET", "/assets/events?order_by=-timestamp&limit=1")["asset_events"][0]
+        told = call(env, "GET", "/assets/events?order_by=-timestamp&limit=1")["asset_events"][0]
         assert told["name"] == "shop.totals"
         assert {k: told["extra"][k] for k in ("rows", "rows_out", "strategy", "version")} == {
             "rows": 2,
@@ -223,10 +223,10 @@ def _write_shop(folder, source, root):
 def _await(env, dag):
     import time
 
-    from ivm.demo.main import _api
+    from ivm.orchestration.api import call
 
     deadline = time.monotonic() + 90
-    while dag not in {d["dag_id"] for d in _api(env, "GET", "/dags")["dags"]}:
+    while dag not in {d["dag_id"] for d in call(env, "GET", "/dags")["dags"]}:
         assert time.monotonic() < deadline, "the DAG was not found"
         time.sleep(1)
 

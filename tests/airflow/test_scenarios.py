@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from ivm.demo.main import _api
 from ivm.errors import ConcurrentRefreshError
+from ivm.orchestration.api import call
 from ivm.orchestration.services import (
     HOST,
     Service,
@@ -75,7 +75,7 @@ class Shop:
         extra = {"IVM_PIPELINES": f"{self.folder}/pipelines", "IVM_SPARK_REMOTE": f"sc://{HOST}:{spark_port}", **SOON}
         self.env = airflow_environment(self.folder / "home", REPO / "dags", port, extra)
         self.services.append(start_airflow(self.env, self.folder / "airflow.log"))
-        until(lambda: {"ivm_shop", "ivm_watched"} <= {d["dag_id"] for d in _api(self.env, "GET", "/dags")["dags"]})
+        until(lambda: {"ivm_shop", "ivm_watched"} <= {d["dag_id"] for d in call(self.env, "GET", "/dags")["dags"]})
 
     def restart(self) -> None:
         """End Airflow with its scheduler, API server, triggerer and all tasks that run, and start it again."""
@@ -104,17 +104,17 @@ class Shop:
         """Trigger the refresh; returns the run's path in the API."""
         self._runs += 1
         body = {"dag_run_id": f"run_{self._runs}", "logical_date": None, "conf": {}}
-        _api(self.env, "POST", "/dags/ivm_shop/dagRuns", body)
+        call(self.env, "POST", "/dags/ivm_shop/dagRuns", body)
         self.last = f"/dags/ivm_shop/dagRuns/run_{self._runs}"
         return self.last
 
     def tasks(self, run: str) -> dict[str, dict[str, Any]]:
-        return {t["task_id"]: t for t in _api(self.env, "GET", f"{run}/taskInstances")["task_instances"]}
+        return {t["task_id"]: t for t in call(self.env, "GET", f"{run}/taskInstances")["task_instances"]}
 
     def ended(self, run: str) -> str:
         """The state in which a run ends."""
-        until(lambda: _api(self.env, "GET", run)["state"] not in ("queued", "running"), 240)
-        state: str = _api(self.env, "GET", run)["state"]
+        until(lambda: call(self.env, "GET", run)["state"] not in ("queued", "running"), 240)
+        state: str = call(self.env, "GET", run)["state"]
         return state
 
     def states(self, run: str) -> dict[str, str]:
@@ -122,7 +122,7 @@ class Shop:
 
     def clear(self, run: str, **which: Any) -> None:
         body = {"dry_run": False, "only_failed": False, "dag_run_id": run.rpartition("/")[2], **which}
-        _api(self.env, "POST", "/dags/ivm_shop/clearTaskInstances", body)
+        call(self.env, "POST", "/dags/ivm_shop/clearTaskInstances", body)
 
     def read_up_to(self, pipeline: str) -> int | None:
         """The version of the source that a pipeline has read, None as long as an epoch is open or none committed."""
@@ -196,7 +196,7 @@ def twice_at_once(shop: Shop) -> None:
     shop.order("b", 7)
     run = shop.begin()
     pipe = Pipeline.load(shop.folder / "pipelines" / "shop", spark=shop.spark)
-    while _api(shop.env, "GET", run)["state"] in ("queued", "running"):
+    while call(shop.env, "GET", run)["state"] in ("queued", "running"):
         with contextlib.suppress(ConcurrentRefreshError):
             assert pipe.refresh().ok
         time.sleep(0.5)
@@ -209,7 +209,7 @@ def failed_by_hand(shop: Shop) -> None:
     shop.order("c", 300)
     run = shop.begin()
     until(lambda: shop.states(run).get("plan") == "success")
-    _api(shop.env, "PATCH", run, {"state": "failed"})
+    call(shop.env, "PATCH", run, {"state": "failed"})
     assert shop.ended(run) == "failed"
     assert shop.ended(shop.begin()) == "success"
 

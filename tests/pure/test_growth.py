@@ -9,6 +9,7 @@ import json
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -43,6 +44,9 @@ def test_files_do_not_grow_with_epochs(monkeypatch, tmp_path):
     first, last = looks[0], looks[-1]
     # Logs are cleaned with every tenth commit.
     assert {folder: (first[folder], n) for folder, n in last.items() if n > first[folder] + 12} == {}
+    # A checkpoint lists the files that are there, not a week's that are gone.
+    listed = pq.read_table(max((root / "_ivm" / "epochs" / "_delta_log").glob("*.checkpoint.parquet")))
+    assert len(listed) - listed["remove"].null_count < EPOCHS
     kept = {int(f.name[:10]) for f in (root / "_ivm" / "checks").glob("*.json*")}
     archived = DeltaTable(root / "_ivm" / "archive_checks").to_pyarrow_table().to_pylist()
     assert len({row["epoch"] for row in archived} | kept) == EPOCHS + 1

@@ -13,6 +13,8 @@ pytestmark = pytest.mark.spark
 ENTRIES = entries()
 #: Change batches after the first build; the nightly run sets more.
 BATCHES = int(os.environ.get("IVM_BATCHES", "1"))
+#: Every so many-th entry of each construct is built and changed; all have their strategy looked at.
+STRIDE = 1 if os.environ.get("IVM_NIGHTLY") == "1" else 2
 
 
 def tables(lake):
@@ -25,19 +27,26 @@ def test_the_corpus_is_broad():
     assert len({e.name for e in ENTRIES}) == len(ENTRIES)
 
 
-def test_every_view_has_its_strategy_and_equals_its_recompute(lake):
+def test_every_view_has_its_strategy(lake):
     tables(lake)
-    pipe = lake.pipeline({e.name: e.sql for e in ENTRIES if e.expected != "full, nondeterministic"})
+    context = lake.pipeline({e.name: e.sql for e in ENTRIES}).context
+    context.compile(*context.survey())
+    found = {
+        n: "incremental" if c.incremental else f"full, {c.program.refusals[0].code}"
+        for n, c in context.compiled.items()
+    }
+    assert found == {e.name: e.expected for e in ENTRIES}
+
+
+def test_every_view_equals_its_recompute(lake):
+    tables(lake)
+    compared = [e for e in ENTRIES if e.expected != "full, nondeterministic"][::STRIDE]
+    pipe = lake.pipeline({e.name: e.sql for e in compared})
     # What a first build gets wrong is still wrong after a batch, so it isn't compared by itself.
     assert {n: v.error for n, v in pipe.refresh().views.items() if v.error} == {}
     for batch in range(BATCHES):
         changed = [f"{lake.change(n)} {n}" for n in ("a", "b", "c", "a", "b")]
         assert lake.differences(pipe) == {}, f"batch {batch}: {changed}"
-    found = {
-        n: "incremental" if c.incremental else f"full, {c.program.refusals[0].code}"
-        for n, c in pipe.context.compiled.items()
-    }
-    assert found == {e.name: e.expected for e in ENTRIES if e.name in found}
 
 
 def test_what_is_not_deterministic_is_refreshed_in_full(lake):
