@@ -166,6 +166,8 @@ def explain_view(context: Context, view: str) -> Explanation:
         strategy = _decided(context, unit, facts)
         units[unit.name] = strategy.name
         statements, spark[unit.name] = _statements(strategy, facts)
+        if program.functions:
+            spark[unit.name] = "it calls functions of the session's own"
         reads = _reads(strategy, asked)
         if isinstance(strategy, FromStored):
             otherwise = _decided(context, unit, facts, lacking=True)

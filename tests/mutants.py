@@ -3,6 +3,7 @@
     python -m tests.mutants [number ...]              delta rules, against the pure tests
     python -m tests.mutants --protocol [number ...]   the refresh protocol, against its tests with DuckDB and Spark
                                                       (minutes each)
+    python -m tests.mutants --portable [number ...]   the list of what is portable, against Spark
 
 A mutant is a text replacement in a copy of the package; the tests run against the copy. Survivors are printed, and
 the exit code is their number. The tests are run without a mutant first: what fails then kills nothing.
@@ -130,7 +131,59 @@ PROTOCOL: tuple[Mutant, ...] = (
     ("what was published and never committed is taken for right", "ivm/refresh/integrity.py",
      "elif what == TABLE and found.own:", "elif False:"),
 )  # fmt: skip
-TABLES = {"delta": (DELTA, DELTA_TESTS), "protocol": (PROTOCOL, PROTOCOL_TESTS)}
+#: (what is broken, file, text, replacement)
+PORTABLE: tuple[Mutant, ...] = (
+    ("wide decimals are negated", "ivm/portable/numbers.py", "types[0].digits <= 34", "types[0].digits <= 38"),
+    (
+        "a quotient is cut off",
+        "ivm/portable/numbers.py",
+        "2::HUGEINT * abs(a) * up + abs(b) * down)",
+        "2::HUGEINT * abs(a) * up)",
+    ),
+    (
+        "dividing a double by zero is infinite",
+        "ivm/portable/numbers.py",
+        "CASE WHEN x = 0 THEN CAST(1 // CAST(x AS BIGINT) AS DOUBLE) ELSE x END",
+        "x",
+    ),
+    (
+        "a product keeps too few digits",
+        "ivm/portable/numbers.py",
+        "bounded(a.digits + b.digits + 1, a.scale + b.scale)",
+        "bounded(a.digits + b.digits, a.scale + b.scale)",
+    ),
+    (
+        "any letter changes its case",
+        "ivm/portable/scalars.py",
+        "WHEN x IS NULL OR strlen(x) = length(x) THEN",
+        "WHEN TRUE THEN",
+    ),
+    ("NULLs come last", "ivm/portable/expressions.py", "'FIRST' if node.args.get('nulls_first') else 'LAST'", "'LAST'"),
+    ("NOT LIKE is LIKE", "ivm/portable/expressions.py", 'if node.args.get("negate") else found', "if False else found"),
+    (
+        "decimals are compared exactly",
+        "ivm/portable/types.py",
+        "min(scale, MOST_DIGITS - whole)",
+        "min(scale, MOST_DIGITS)",
+    ),
+    ("wide decimals become doubles", "ivm/portable/casts.py", "source.digits <= 15", "source.digits <= 38"),
+    (
+        "groups of doubles are told apart by their values",
+        "ivm/portable/aggregates.py",
+        '"boolean", "double\'s text")',
+        '"boolean", "double", "double\'s text")',
+    ),
+    (
+        "an average of integers is cut off",
+        "ivm/portable/aggregates.py",
+        "AS BIGINT) AS DOUBLE) / nullif",
+        "AS BIGINT) AS DOUBLE) // nullif",
+    ),
+    ("an unknown part of a node is left out", "ivm/portable/grammar.py", "k not in parts), None)", "False), None)"),
+)
+PORTABLE_TESTS = ("tests/pure/test_portable.py", "tests/spark/test_portable.py")
+
+TABLES = {"delta": (DELTA, DELTA_TESTS), "protocol": (PROTOCOL, PROTOCOL_TESTS), "portable": (PORTABLE, PORTABLE_TESTS)}
 
 
 def survives(mutant: Mutant, tests: tuple[str, ...]) -> bool:
@@ -162,7 +215,7 @@ def survives(mutant: Mutant, tests: tuple[str, ...]) -> bool:
 
 def main() -> int:
     asked = sys.argv[1:]
-    mutants, tests = TABLES["protocol" if "--protocol" in asked else "delta"]
+    mutants, tests = TABLES[next((t for t in TABLES if f"--{t}" in asked), "delta")]
     chosen = [int(n) for n in asked if n.isdigit()] or list(range(len(mutants)))
     if not survives(NONE, tests):
         print("The tests fail without any mutant; mend that first.", flush=True)

@@ -348,6 +348,10 @@ def _show_report(report: Any, as_json: bool) -> None:
             rows,
         )
         _warn(f"view {v.view}: {v.warning}" for v in report.views.values() if v.warning)
+        for v in report.views.values():
+            why = v.engine.partition("spark: ")[2]
+            if why:
+                _out.print(_visible(f"view {v.view} ran by Spark: {why}"), soft_wrap=True, markup=False)
 
     _print(asdict(report), as_json, show)
     if not report.ok:

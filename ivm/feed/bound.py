@@ -58,11 +58,14 @@ class Bound:
     def ready(self, sql: str) -> None:
         """Give Spark the names that a statement reads, as far as it doesn't have them yet."""
         with self._lock:
-            for name in [n for n in (*self._rows, *self._made) if n not in self._ready and ident(n) in sql]:
+            for name in [n for n in (*self._rows, *self._made) if ident(n) in sql]:
+                if name in self._ready:  # since before, or by what another name is made of
+                    continue
                 if name in self._made:
                     self._made[name]()
                 else:
-                    register(self._spark(), name, *self._rows[name], self._scratch)
+                    # Spark has them now; no engine in this process asks after Spark did.
+                    register(self._spark(), name, *self._rows.pop(name), self._scratch)
                 self._ready.add(name)
 
     def drop(self, names: Iterable[str]) -> None:

@@ -202,7 +202,7 @@ class Expressions:
     def case(self, node: exp.Case) -> Value:
         args: list[Value] = []
         for arm in node.args["ifs"]:
-            met = exp.EQ(this=node.this, expression=arm.this) if node.this is not None else arm.this
+            met = exp.EQ(this=node.this.copy(), expression=arm.this.copy()) if node.this is not None else arm.this
             args += [self.value(met), self.value(arm.args["true"])]
         otherwise = node.args.get("default")
         return self.call(node, "case", [*args, self.value(otherwise) if otherwise is not None else Value("NULL", VOID)])

@@ -66,7 +66,7 @@ def written(sql: str, known: Known) -> Written:
 
 @dataclass(frozen=True)
 class _Out:
-    """A column of a query: its name, its type (None: it isn't portable, so nothing may read it)."""
+    """A column of a query: its name and its type."""
 
     name: str
     type: Type
@@ -74,7 +74,10 @@ class _Out:
 
 @dataclass
 class _Item:
-    """A FROM item in scope: its alias, and its columns by lower-case name."""
+    """A FROM item in scope: its alias, and its columns by lower-case name.
+
+    Of a column whose type isn't portable, and which nothing may read, the type as Spark writes it.
+    """
 
     alias: str
     columns: dict[str, _Out | str]
@@ -84,7 +87,7 @@ class _Item:
 class _Scope:
     """What a SELECT's expressions may refer to; what they don't find here they look for outside."""
 
-    query: _Query
+    within: _Query
     outer: _Scope | None
     items: list[_Item] = field(default_factory=list)
 
@@ -102,22 +105,10 @@ class _Scope:
             raise refuse(node, f"type {column} isn't on the list of what is portable")
         return Value(f"{native_ident(found[0].alias)}.{native_ident(column.name)}", column.type)
 
-    def query_of(self, node: exp.Expression) -> tuple[str, Sequence[Type]]:
-        text, columns = _Query(self.query.known, self.query.ctes, self, self.query.reads).of(node)
-        return text, [c.type for c in columns]
-
-
-@dataclass(frozen=True)
-class _Reach:
-    """A scope as expressions see it."""
-
-    scope: _Scope
-
-    def column(self, node: exp.Column) -> Value:
-        return self.scope.column(node)
-
     def query(self, node: exp.Expression) -> tuple[str, Sequence[Type]]:
-        return self.scope.query_of(node)
+        """A subquery, which may refer to all that is in scope here."""
+        text, columns = _Query(self.within.known, self.within.ctes, self, self.within.reads).of(node)
+        return text, [c.type for c in columns]
 
 
 _JOINS = {
@@ -202,7 +193,7 @@ class _Query:
     def _select(self, node: exp.Select) -> tuple[str, list[_Out]]:
         scope = _Scope(self, self.outer)
         source = self._from(node, scope)
-        write = Expressions(_Reach(scope))
+        write = Expressions(scope)
         exploded = _exploded(node)
         listed = self._listed(node, scope, write, exploded)
         distinct = node.args.get("distinct")
@@ -308,7 +299,7 @@ class _Query:
         word, before = _JOINS[how], len(scope.items)
         item = self._item(join.this, scope)
         on = join.args.get("on")
-        condition = Expressions(_Reach(scope)).condition(on) if on is not None else ""
+        condition = Expressions(scope).condition(on) if on is not None else ""
         if word in ("SEMI JOIN", "ANTI JOIN"):
             del scope.items[before:]
         if not condition and word == "JOIN":

@@ -128,6 +128,9 @@ def _embedded(
         if job.state.settings != STARTED:
             reasons[name] = "its state was built under settings other than Spark's defaults"
             return
+        if inputs.context.compiled[job.view].program.functions:
+            reasons[name] = "it calls functions of the session's own"
+            return
         started = time.perf_counter()
         try:
             changes = _typed(execute(job.strategy, datasets, engine), job.state)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
+from ivm.cli.main import _show_report
 from ivm.errors import ConfigError, IvmError
 from ivm.lake import native
 from ivm.pipeline import Pipeline
@@ -72,13 +73,15 @@ def test_a_refresh_of_portable_views_starts_no_session(made):
         change(made)
 
 
-def test_what_is_not_portable_asks_for_a_session_with_its_reason(made):
+def test_what_is_not_portable_asks_for_a_session_with_its_reason(made, capsys):
     views = {"turned": "SELECT id, reverse(CAST(amount AS string)) AS r FROM orders", "totals": VIEWS["totals"]}
     assert pipeline(made, views, made.spark).refresh().ok
     change(made)
     report = pipeline(made, views, made.spark).refresh()
     assert report.views["totals"].engine == "embedded"
     assert report.views["turned"].engine.startswith("spark: REVERSE(")
+    _show_report(report, as_json=False)
+    assert "view turned ran by Spark: REVERSE(" in capsys.readouterr().out
     change(made)
     # Without one, that view alone fails, as it would without Java.
     with pytest.raises(IvmError, match="SessionAskedError"):

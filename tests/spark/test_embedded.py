@@ -46,6 +46,7 @@ WITH_SPARK = {
 
 def test_views_equal_their_recompute_after_each_batch(spark, tmp_path):
     lake = Lake(spark, tmp_path, seed=5, engine="auto")
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION ivm_next(x BIGINT) RETURNS BIGINT RETURN x + 1")
     lake.table("a", "k int, v bigint, p decimal(15,2)", rows=40)
     lake.table("b", "k int, s string, d date, p decimal(7,3), x double", rows=30)
     views = VIEWS | {name: sql for name, (sql, _) in WITH_SPARK.items()}
