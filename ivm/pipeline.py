@@ -135,6 +135,8 @@ class Pipeline:
             from ivm.engine.embedded import check_installed
 
             check_installed()
+        if clock is not None and not callable(clock):
+            raise ConfigError(f"clock must be a function, found {shown(clock)}.", "Pass one that returns a datetime.")
         self.name, self.mode = name, mode
         self._spark = spark
         #: Where the sources lie, links followed, by location.

@@ -18,7 +18,7 @@ from ivm.durations import written
 from ivm.errors import IvmError, SourceError, StateError
 from ivm.feed.source import inspect, other_commit
 from ivm.refresh.context import Context
-from ivm.refresh.instants import as_time, due_from
+from ivm.refresh.instants import as_instant, as_time, due_from
 from ivm.refresh.records import Cursor, Manifest, UnitState
 from ivm.refresh.settings import TIME_ZONE
 from ivm.sql.temporal import is_clock
@@ -70,7 +70,7 @@ def freshness(context: Context, view: str, now: datetime | None = None) -> Fresh
                 waits.append((since, f"version {(cursor.version or 0) + 1} of source {source!r} has not been read"))
     except IvmError as error:
         return Freshness(target, None, str(error))
-    now = now or context.clock()
+    now = now or as_time(as_instant(context.clock()))
     waits = [(since, why) for since, why in waits if since <= now]
     if not waits:
         return Freshness(target, timedelta(0))

@@ -205,7 +205,7 @@ class Inputs:
         key = relation, cursor.version
         if key not in self._values:
             clock, spark = self._clocks[relation], self.context.spark()
-            self._values[key] = clock_values(spark, clock, cursor.version, self.plan.now)
+            self._values[key] = clock_values(spark, clock, cursor.version or 0, self.plan.now)
         return self._values[key]
 
     def _source_delta(self, relation: str, cursor: Cursor) -> Rows:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.names import ident
+from ivm.parameters import shown
 from ivm.plan.nodes import CLOCK_VALUE, WEIGHT, Clock
 from ivm.refresh.records import Cursor, UnitState
 from ivm.refresh.settings import TIME_ZONE
@@ -31,13 +33,15 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def as_instant(at: datetime) -> int:
-    """Microseconds since 1970. Raises StateError for a time without a zone.
+    """Microseconds since 1970. Raises StateError for what is no time, or has no zone.
 
     >>> as_instant(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
     1000000
     """
-    if at.tzinfo is None:
-        raise StateError(f"The clock says {at}, without a time zone.", "Give a clock that returns datetime.now(UTC).")
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise StateError(
+            f"The clock says {shown(at)}, which is not a time with a zone.", "Give one that returns datetime.now(UTC)."
+        )
     return (at - _START) // timedelta(microseconds=1)
 
 
@@ -85,16 +89,14 @@ def clock_rows(clock: Clock, cursor: Cursor) -> str:
     return f"({clock_sql(clock, cursor.version or 0)})"
 
 
-def clock_values(spark: SparkSession, clock: Clock, since: int | None, upto: int) -> tuple[pa.Table, pa.Table]:
-    """A clock's row at an instant, and its delta since another one (empty without one).
+def clock_values(spark: SparkSession, clock: Clock, since: int, upto: int) -> tuple[pa.Table, pa.Table]:
+    """A clock's row at an instant, and its delta since another one.
 
     Spark evaluates both: columns `CLOCK_VALUE`, and in the delta WEIGHT.
     """
-    parts = [f"{clock_sql(clock, at)}, {i} AS {ident(WEIGHT)}" for i, at in ((1, upto), (-1, since)) if at is not None]
-    rows = native.plain(spark.sql("\nUNION ALL\n".join(parts)).toArrow())
-    weights = rows[WEIGHT].to_pylist()
-    row = rows.filter(pa.array([w > 0 for w in weights])).select([CLOCK_VALUE])
-    delta = native.consolidate(rows, [CLOCK_VALUE]) if since is not None else row.schema.append(
-        pa.field(WEIGHT, pa.int32())
-    ).empty_table()  # fmt: skip
-    return row, delta
+    weighted = (f"{clock_sql(clock, at)}, {weight} AS {ident(WEIGHT)}" for at, weight in ((upto, 1), (since, -1)))
+    rows = native.plain(spark.sql("\nUNION ALL\n".join(weighted)).toArrow())
+    if getattr(rows.schema.field(CLOCK_VALUE).type, "tz", None):  # Spark gives times in the session's zone
+        rows = rows.set_column(0, CLOCK_VALUE, rows[CLOCK_VALUE].cast(pa.timestamp("us", "UTC")))
+    now = rows.filter(pc.equal(rows[WEIGHT], 1)).select([CLOCK_VALUE])
+    return now, native.consolidate(rows, [CLOCK_VALUE])

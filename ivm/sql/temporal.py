@@ -239,7 +239,7 @@ def _in_clock(node: exp.Expression) -> bool:
 
 
 def _type(value: exp.Expression, analyzer: Analyzer) -> str:
-    return analyzer.schema(f"SELECT {sql_of(value)} AS {CLOCK_VALUE}")[0].type
+    return analyzer.schema(f"SELECT {sql_of(value)} AS {ident(CLOCK_VALUE)}")[0].type
 
 
 def _clock(value: exp.Expression, type_: str) -> Clock:
@@ -272,7 +272,7 @@ def _fitted(value: exp.Expression, type_: str, column: str, kind: type[exp.Expre
     """
     if type_ == "date" and column in ("timestamp", "timestamp_ntz"):
         return exp.cast(value, column, dialect="spark")
-    if type_ == "timestamp" and column == "date" and kind is not exp.EQ:
+    if type_ in ("timestamp", "timestamp_ntz") and column == "date" and kind is not exp.EQ:
         day = exp.cast(value.copy(), "date", dialect="spark")
         if kind in (exp.GT, exp.LTE):
             return day

@@ -12,7 +12,7 @@ import sqlglot
 from deltalake import DeltaTable, write_deltalake
 from sqlglot import exp
 
-from ivm.errors import RefusedError, StateError
+from ivm.errors import ConfigError, RefusedError, StateError
 from ivm.planner.limits import EMBEDDED
 from ivm.refresh.instants import as_instant
 from ivm.refresh.run import step_plan
@@ -168,10 +168,16 @@ def test_the_time_since_when_a_view_is_behind(lake):
     assert pipe.status()["views"]["today"]["freshness"]["behind_seconds"] == 3600
 
 
-def test_a_clock_tells_its_zone(lake):
-    pipe = pipeline(lake[0], lambda: datetime(2026, 1, 1), {"recent": VIEWS["recent"]})
-    with pytest.raises(StateError, match="without a time zone"):
+@pytest.mark.parametrize("said", [datetime(2026, 1, 1), "now"])
+def test_a_clock_tells_a_time_with_its_zone(lake, said):
+    pipe = pipeline(lake[0], lambda: said, {"recent": VIEWS["recent"]})
+    with pytest.raises(StateError, match="not a time with a zone"):
         pipe.refresh()
+
+
+def test_a_clock_is_a_function(lake):
+    with pytest.raises(ConfigError, match="clock must be a function"):
+        pipeline(lake[0], START)
 
 
 @pytest.mark.parametrize("kind", [exp.GT, exp.GTE, exp.LT, exp.LTE])
