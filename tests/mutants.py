@@ -25,6 +25,7 @@ DELTA_TESTS = (
     "tests/pure/test_generated.py",
     "tests/pure/test_compile.py",
     "tests/pure/test_keys.py",
+    "tests/pure/test_temporal.py",
 )
 #: Those without a JVM first: most mutants end there.
 PROTOCOL_TESTS = (
@@ -77,6 +78,16 @@ DELTA: tuple[Mutant, ...] = (
      "known = mine if optional else mine |", "known = mine |"),
     ("a negated comparison becomes a filter", "ivm/sql/filters.py",
      'if key not in ("this",', 'if key not in ("negate", "this",'),
+    ("a clock keeps its old value", "ivm/refresh/instants.py",
+     "((upto, 1), (since, -1))", "((since, 1), (since, -1))"),
+    ("a clock's old value isn't taken back", "ivm/refresh/instants.py",
+     "((upto, 1), (since, -1))", "((upto, 1), (upto, 1))"),
+    ("a day that is sharp is taken for one that isn't", "ivm/sql/temporal.py",
+     "if kind in (exp.GT, exp.LTE):", "if kind in (exp.GTE, exp.LT):"),
+    ("a clock of the day is due at once", "ivm/refresh/instants.py",
+     "return later is None or later <= as_time(max(since, upto))", "return True"),
+    ("a range forgets its first value", "ivm/lake/native.py",
+     'return f"{column} BETWEEN {one} AND {other}"', 'return f"{column} = {other}"'),
 )  # fmt: skip
 
 

@@ -59,10 +59,10 @@ def rows(draw, n, first):
     return pa.Table.from_pylist(found, SCHEMA)
 
 
-def written(folder, draw):
-    """The sources with their first rows."""
+def written(folder, draw, without=()):
+    """The sources with their first rows, some columns of the events left out."""
     feed = {"delta.enableChangeDataFeed": "true"}
-    write_deltalake(str(folder / "events"), rows(draw, 60, 0), configuration=feed)
+    write_deltalake(str(folder / "events"), rows(draw, 60, 0).drop_columns(list(without)), configuration=feed)
     names = pa.table({"x": pa.array([0, 1, 2, 9]), "name": ["a", "b", "c", "d"]})
     write_deltalake(str(folder / "names"), names, configuration=feed)
 

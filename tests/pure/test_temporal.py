@@ -72,7 +72,11 @@ def test_time_and_changes_together(lake, limits):
 
 @pytest.mark.parametrize("column", ["ts", "wall", "d"])
 def test_only_what_lies_between_is_read(lake, column):
-    folder, _ = lake
+    """By Spark of a table with a `ts`, by delta-rs of one without."""
+    folder, draw = lake
+    if column != "ts":
+        folder = folder / "native"
+        written(folder, draw, without=("ts",))
     clock = Clock()
     time = "localtimestamp()" if column == "wall" else "now()"
     limits = replace(EMBEDDED, whole_rows=0)
@@ -88,9 +92,25 @@ def test_only_what_lies_between_is_read(lake, column):
     there = [r[column] for r in DeltaTable(str(folder / "events")).to_pyarrow_table().to_pylist()]
     between = [v for v in there if v is not None and ends[0] <= v <= ends[1]]
     assert report.views["recent"].strategy == "incremental"
+    assert bool(pipe.context.snapshots()["events"].native) == (column == "ts")
     assert between
     assert outcome.rows_read == len(between) < len(there)
     assert pipe.verify("recent").equal
+
+
+def test_a_range_of_another_view_is_read(lake):
+    """Its table has the zone that ours have, and is read by delta-rs."""
+    folder, _ = lake
+    clock = Clock()
+    views = {"all_of_them": "SELECT id, ts FROM events", "late": "SELECT id FROM all_of_them WHERE ts < now()"}
+    pipe = pipeline(folder, clock, views, limits=replace(EMBEDDED, whole_rows=0))
+    pipe.refresh()
+    clock.now += timedelta(days=2)
+    assert pipe.refresh().ok
+    outcome = pipe.context.log.outcomes(2)["late"]
+    assert 0 < outcome.rows_read < 60
+    assert outcome.rows_out
+    assert pipe.verify("late").equal
 
 
 def test_a_view_is_due_when_its_clock_may_have_moved(lake):
