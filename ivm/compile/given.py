@@ -15,6 +15,7 @@ from ivm.sql.recursion import has_set_recursion, union_all
 from ivm.sql.render import typed_nulls
 from ivm.sql.rules import MUTUAL_RECURSION, SET_RECURSION
 from ivm.sql.text import query_tree, relation_tables, splice
+from ivm.sql.volatile import volatile
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Given(Asked):
         """The view refreshed in full by Spark. Raises ViewError where Spark can't run it."""
         if self.beyond:
             raise ViewError(f"{self.beyond}, and {why.reason}.", why.mend)
-        deterministic = why.code != "nondeterministic"
+        # What has no program has no clocks: whatever refuses it, a statement that asks for the time is due each time.
+        deterministic = why.code != "nondeterministic" and volatile(self.tree, self.relations) is None
         return Program(self.view, self.columns, self.reads, (), (why,), deterministic, functions=self.functions)
 
 

@@ -174,6 +174,14 @@ def test_other_uses_of_the_time_stay_in_full(lake):
             pipeline(folder, Clock(), {"v": sql}, mode="incremental")
 
 
+def test_a_temporal_filter_in_a_statement_that_is_refused_is_due_each_time(lake):
+    sql = "SELECT id FROM events WHERE d < current_date() UNION BY NAME SELECT id FROM events"
+    pipe = pipeline(lake[0], Clock(), {"v": sql})
+    pipe.refresh()
+    assert pipe.context.compiled["v"].program.refusals[0].code == "clause"
+    assert pipe.refresh().views["v"].strategy == "full"
+
+
 def test_the_time_since_when_a_view_is_behind(lake):
     folder, _ = lake
     clock = Clock()
