@@ -264,7 +264,7 @@ class _Iterations:
 
     def _opened(self, inputs: Mapping[str, Input]) -> ArrowDatasets:
         self.made += 1
-        return self.datasets.beside(f"{self.unit.name}_{self.made}", inputs)
+        return ArrowDatasets.beside(self.datasets, f"{self.unit.name}_{self.made}", inputs)
 
     # -- sets of rows -----------------------------------------------------------------------------
 

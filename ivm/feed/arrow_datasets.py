@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.feed.bound import Bound
 from ivm.feed.datasets import Datasets, Part
 from ivm.feed.input import Input, Wanted
 from ivm.feed.key_sets import Picked, slice_sql
@@ -16,13 +14,8 @@ from ivm.lake import native
 from ivm.lake.keys import distinct, ends, filtered, wide
 from ivm.names import ident
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column
-from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, Match, Provider
-from ivm.storage.location import Location
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class ArrowDatasets(Datasets):
@@ -31,22 +24,15 @@ class ArrowDatasets(Datasets):
     Loading raises `native.LargeReadError` for one of more rows than the profile's `slice_rows`.
     """
 
-    def __init__(
-        self,
-        spark: Callable[[], SparkSession],
-        scratch: Location,
-        tag: str,
-        inputs: Mapping[str, Input],
-        limits: Limits = EMBEDDED,
-        bound: Bound | None = None,
-    ) -> None:
-        super().__init__(spark, scratch, tag, inputs, limits, bound)
+    def _begin(self) -> None:
         self._slices: dict[str, pa.Table] = {}
         self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[Wanted]] = {}
 
-    def beside(self, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
-        return ArrowDatasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits, self.bound)
+    @classmethod
+    def beside(cls, other: Datasets, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
+        """Datasets of more inputs than another's, with names of their own."""
+        return cls(other._spark, other._scratch, f"{other._tag}_{tag}", inputs, other._limits, other.bound)
 
     def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
         """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""

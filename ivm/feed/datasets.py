@@ -36,8 +36,6 @@ from ivm.storage.location import Location
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ivm.feed.arrow_datasets import ArrowDatasets
-
 
 class Part(Enum):
     """What a registered name stands for; each has the relation's columns."""
@@ -76,6 +74,7 @@ class Datasets(ABC):
         self._registered: dict[str, str] = {}
         self._lock = threading.RLock()
         scratch.make()
+        self._begin()
 
     def load(self, requests: Requests) -> None:
         """Read all that is asked for, level by level; each relation is scanned at most once a level."""
@@ -85,6 +84,10 @@ class Datasets(ABC):
         for relation, level in sorted(requests.matches, key=lambda s: (s[1], s[0])):
             if relation not in self._whole:
                 self._load_slice(relation, level, requests.matches[relation, level])
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Have no slices yet."""
 
     @abstractmethod
     def _load_whole(self, relation: str) -> None:
@@ -97,10 +100,6 @@ class Datasets(ABC):
     @abstractmethod
     def _register(self, name: str, relation: str, part: Part) -> None:
         """Give a part of a relation its name."""
-
-    @abstractmethod
-    def beside(self, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
-        """Datasets of more inputs, with names of their own."""
 
     def rows_read(self, relations: Iterable[str]) -> int:
         """How many rows of these relations were read into slices, once for all units that share them."""

@@ -5,47 +5,26 @@ Each is written out once, so that the next level's keys and all views read it; t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from ivm.engine.rows import StagedRows, stage
-from ivm.feed.arrow_datasets import ArrowDatasets
 from ivm.feed.datasets import Datasets, Part
-from ivm.feed.input import Input
 from ivm.feed.key_sets import Picked, key_set, provided, slice_sql
 from ivm.feed.states import flagged
 from ivm.lake.keys import ends
 from ivm.names import ident
 from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column
-from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.slices import DELTA, Match
 from ivm.sql.render import columns_sql
-from ivm.storage.location import Location
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class StagedDatasets(Datasets):
     """Slices are staged, a part a level. Nothing is loaded whole: Spark reads the tables themselves."""
 
-    def __init__(
-        self,
-        spark: Callable[[], SparkSession],
-        scratch: Location,
-        tag: str,
-        inputs: Mapping[str, Input],
-        limits: Limits = EMBEDDED,
-    ) -> None:
-        super().__init__(spark, scratch, tag, inputs, limits)
+    def _begin(self) -> None:
         self._slices: dict[str, list[StagedRows]] = {}
         self._picked_by: dict[Match, Picked | None] = {}
         self._matched: dict[str, list[Picked]] = {}
-
-    def beside(self, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
-        return ArrowDatasets(self._spark, self._scratch, f"{self._tag}_{tag}", inputs, self._limits, self.bound)
 
     def _load_whole(self, relation: str) -> None:
         """Nothing: a table is a name already."""
