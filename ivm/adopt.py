@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import sqlglot
 import yaml
@@ -36,6 +38,8 @@ from ivm.storage.location import Location
 _KEY_NAME = re.compile(r"(^|_)(id|key|sk|uuid|number|no|code)$|key$|[a-z]Id$")
 #: Columns of which keys are tried; of two columns as many pairs as they make.
 _TRIED = 4
+#: Where a new pipeline keeps its state and its outputs, seen from its folder.
+ROOT = "./lake"
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Adoption:
-    """What would be written: sources, and views with their tables called by the sources' names."""
+    """What would be written: sources, and views with their tables called by the sources' names.
+
+    `settings` and `checks` are by view, as in pipeline.yml and checks.yml, which `heading` stands at the head of as a
+    comment; `left` says what nothing was made of.
+    """
 
     tables: tuple[Table, ...]
     views: Mapping[str, str]
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    checks: Mapping[str, Any] = field(default_factory=dict)
+    heading: str = ""
+    left: tuple[str, ...] = ()
 
     @property
     def without_feed(self) -> tuple[Table, ...]:
@@ -96,9 +108,11 @@ def look(views: Mapping[str, str], folder: str = "", places: Mapping[str, str] |
     if strangers := sorted(set(places) - set(read)):
         raise ConfigError(f"No query reads {', '.join(strangers)}.", f"They read: {', '.join(written) or 'no table'}.")
     names = _names(written, known)
+    if bound := {name for sql in views.values() for name in captured(sql, names)}:
+        names = _names(written, known | bound)
     tables = [_table(names[w.lower()], w, places.get(w.lower()) or _place(w, folder)) for w in written]
-    renamed = {v: _renamed(sql, names) for v, sql in views.items()}
-    return Adoption(tuple(_with_references(tables, renamed.values())), renamed)
+    called = {v: renamed(sql, names) for v, sql in views.items()}
+    return Adoption(tuple(_with_references(tables, called.values())), called)
 
 
 def _names(written: Sequence[str], taken: set[str]) -> dict[str, str]:
@@ -211,10 +225,20 @@ def _refers(looked: Mapping[str, DeltaTable], table: str, column: str, other: st
     return bool(lost["n"][0].as_py() == 0)
 
 
-def _renamed(sql: str, names: Mapping[str, str]) -> str:
+def captured(sql: str, names: Mapping[str, str]) -> set[str]:
+    """The new names (in lower case) that would no longer stand for tables in a query, but for an entry of its WITH.
+
+    >>> captured("WITH a AS (SELECT 1 AS x) SELECT x FROM a, web.a", {"web.a": "a"})
+    {'a'}
+    """
+    meant = Counter(names.get(t.lower(), t).lower() for t, *_ in relation_tables(sql))
+    return set(meant - Counter(t.lower() for t, *_ in relation_tables(renamed(sql, names))))
+
+
+def renamed(sql: str, names: Mapping[str, str]) -> str:
     """A query with its tables called by the sources' names; one that is called otherwise keeps its name as an alias.
 
-    >>> _renamed("SELECT orders.id FROM web.orders", {"web.orders": "web_orders"})
+    >>> renamed("SELECT orders.id FROM web.orders", {"web.orders": "web_orders"})
     'SELECT orders.id FROM web_orders AS `orders`'
     """
     for written, start, end, aliased in reversed(relation_tables(sql)):
@@ -231,18 +255,28 @@ def switch_on(tables: Sequence[Table]) -> None:
         native.table(table.location).alter.set_table_properties({FEED: "true"})
 
 
-def write(adoption: Adoption, folder: Path, name: str) -> list[str]:
+def write(adoption: Adoption, folder: Path, name: str, root: str = ROOT) -> list[str]:
     """Write the pipeline folder; returns its files. Raises ConfigError where one of them is there already."""
     check_name(name, "pipeline")
-    files = {"pipeline.yml": _yaml(adoption, name)} | {f"views/{v}.sql": f"{s}\n" for v, s in adoption.views.items()}
-    return write_new(folder, files, "Choose another folder with --to.")
+    files = {"pipeline.yml": _yaml(adoption, name, root), **made_files(adoption)}
+    return write_new(folder, files, "Choose another folder with --to (or --again, where it came from dbt).")
 
 
-def _yaml(adoption: Adoption, name: str) -> str:
+def made_files(adoption: Adoption) -> dict[str, str]:
+    """The views and checks of a pipeline folder, by path."""
+    files = {f"views/{v}.sql": f"{s}\n" for v, s in adoption.views.items()}
+    if adoption.checks:
+        files["checks.yml"] = f"{adoption.heading}{yaml.safe_dump(dict(adoption.checks), sort_keys=False)}"
+    return files
+
+
+def _yaml(adoption: Adoption, name: str, root: str) -> str:
     sources = {}
     for t in adoption.tables:
         key = t.primary_key[0] if len(t.primary_key) == 1 else list(t.primary_key)
         place = {"path" if is_path(t.location) else "table": t.location}
         references = {"foreign_keys": dict(t.foreign_keys)} if t.foreign_keys else {}
         sources[t.name] = place | ({"primary_key": key} if t.primary_key else {}) | references
-    return yaml.safe_dump({"name": name, "root": "./lake", "schedule": None, "sources": sources}, sort_keys=False)
+    settings = {"views": {v: dict(s) for v, s in adoption.settings.items()}} if adoption.settings else {}
+    made = {"name": name, "root": root, "schedule": None, "sources": sources, **settings}
+    return yaml.safe_dump(made, sort_keys=False)

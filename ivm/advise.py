@@ -22,6 +22,7 @@ from ivm.errors import IvmError
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.pipeline import Pipeline
+from ivm.plan.kinds import StrategyKind
 from ivm.plan.nodes import Program
 from ivm.refresh.history import PUBLISHED, SAME, Refreshed
 from ivm.refresh.modes import EXPECTED
@@ -71,10 +72,10 @@ def _full(pipe: Pipeline, refreshed: Sequence[Refreshed]) -> Iterator[Advice]:
     """Of each view and reason that its full refreshes had, where something mends it."""
     programs = _programs(pipe)
     for view, all_of in _by_view(refreshed).items():
-        incremental = [v.seconds for v in all_of if v.strategy == "incremental"]
+        incremental = [v.seconds for v in all_of if v.strategy == StrategyKind.INCREMENTAL]
         by_code: dict[str, list[Refreshed]] = {}
         for v in all_of:
-            if v.strategy == "full" and v.code not in EXPECTED:
+            if v.strategy == StrategyKind.FULL and v.code not in EXPECTED:
                 by_code.setdefault(v.code, []).append(v)
         for code, some in by_code.items():
             text = mend(code, programs.get(view.lower()))

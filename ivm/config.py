@@ -157,11 +157,11 @@ def _settings(data: Any, file: Path) -> dict[str, dict[str, Any]]:
     for view, setting in _mapping(_or_empty(data), file, "views").items():
         where = f"views.{view}"
         known = _known(_mapping(_or_empty(setting), file, where), _VIEW_KEYS, file, where)
-        found[view] = {key: _view_setting(key, value, f"{where}.{key}") for key, value in known.items()}
+        found[view] = {key: view_setting(key, value, f"{where}.{key}") for key, value in known.items()}
     return found
 
 
-def _view_setting(key: str, value: Any, where: str) -> Any:
+def view_setting(key: str, value: Any, where: str) -> Any:
     """A setting of a view; one of `_VIEW_KEYS`."""
     return duration(value, where, LEAST_FRESHNESS) if key == "freshness" else _one_of(value, MODES, where)
 
@@ -282,7 +282,7 @@ def _view(path: Path, defaults: dict[str, Any], settings: dict[str, Any]) -> Vie
                 break
             match = _SETTING.match(line)
             if match and match[1] in _VIEW_KEYS:
-                found[match[1]] = _view_setting(match[1], match[2], f"the comment's {match[1]}")
+                found[match[1]] = view_setting(match[1], match[2], f"the comment's {match[1]}")
         if not sql.strip():
             raise ConfigError("it is empty.", "A view file holds one SELECT.")
     return ViewConfig(name, sql, file=str(path), **{**defaults, **found, **settings})

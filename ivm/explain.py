@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from ivm.names import ident
-from ivm.plan.kinds import Recursion
-from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf, Refusal, Unit
+from ivm.names import WEIGHT, ident
+from ivm.plan.kinds import Recursion, StrategyKind
+from ivm.plan.nodes import IN_NEW, IN_OLD, Column, Leaf, Refusal, Unit
 from ivm.planner.strategy import FromStored, Incremental, Known, Strategy, decide
 from ivm.portable.statement import NotPortableError, Relation, written
 from ivm.refresh.arrangements import Arranged, arrangements
@@ -47,7 +47,7 @@ class Explanation:
     """
 
     view: str
-    strategy: str
+    strategy: StrategyKind
     columns: tuple[tuple[str, str], ...]
     operators: tuple[Operator, ...]
     refusals: tuple[Refusal, ...]
@@ -177,7 +177,7 @@ def explain_view(context: Context, view: str) -> Explanation:
             statements |= {f"where its stored rows are not enough ({otherwise.name})": s for s in more.values()}
         sql |= {f"{unit.name}, {what}" if what else unit.name: text for what, text in statements.items()}
         operators += _operators(unit, tuple(reads))
-    strategy_ = "incremental" if program.incremental else "full"
+    strategy_ = StrategyKind.INCREMENTAL if program.incremental else StrategyKind.FULL
     columns = tuple((c.name, c.type) for c in program.columns)
     return Explanation(
         context.views[view].name,

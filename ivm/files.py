@@ -49,8 +49,11 @@ def writing(folder: object) -> Iterator[None]:
         ) from error
 
 
-def read_text(file: Path) -> str:
-    """The text of a UTF-8 file (a byte order mark is left out). Raises ConfigError where it can't be read as that."""
+def read_text(file: Path, most: int = MAX_BYTES) -> str:
+    """The text of a UTF-8 file of at most so many bytes (a byte order mark is left out).
+
+    Raises ConfigError where it can't be read as that.
+    """
     try:
         mode = file.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -58,16 +61,16 @@ def read_text(file: Path) -> str:
         if not stat.S_ISREG(mode):  # reading a pipe or a device may never end
             raise ConfigError(f"{file} is not an ordinary file.", "Put a text file there.")
         with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
+            data = opened.read(most + 1)
     except OSError as error:
         raise ConfigError(
             f"{file} can't be read: {os_reason(error)}.", "Check the path and its permissions."
         ) from error
     except ValueError as error:
         raise ConfigError(f"{str(file)!r} is not a path: {error}.", "Name a file.") from error
-    if len(data) > MAX_BYTES:
+    if len(data) > most:
         raise ConfigError(
-            f"{file} is larger than {MAX_BYTES:,} bytes.", "Split it; nothing that a person writes by hand is so large."
+            f"{file} is larger than {most:,} bytes.", "Split it; nothing that a person writes by hand is so large."
         )
     try:
         text = data.decode("utf-8-sig")

@@ -14,6 +14,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _CATALOG = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*){0,2}\Z")
 #: Names that begin so are ours: columns of traces and internal units.
 RESERVED_PREFIX = "__ivm"
+#: The column of a Z-set that says how often a row is in it.
+WEIGHT = f"{RESERVED_PREFIX}_weight"
 
 
 def check_name(name: str, what: str) -> str:

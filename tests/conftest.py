@@ -5,6 +5,14 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
+
+# No test fails for its time: the machine may be busy with others.
+settings.register_profile("ivm", deadline=None)
+settings.load_profile("ivm")
+
+#: Definitions that only `spark-pipelines`, or what reads them in its place, can run.
+collect_ignore = ["sdp_shop"]
 
 # One session for all tests fills 2 GB: broadcasts up to Spark's share of it, and what Delta keeps of the tables.
 os.environ.setdefault("IVM_DRIVER_MEMORY", "3g")

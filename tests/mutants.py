@@ -93,10 +93,10 @@ DELTA: tuple[Mutant, ...] = (
 
 #: Steps left out, steps in another order, filters and comparisons that are lost.
 PROTOCOL: tuple[Mutant, ...] = (
-    ("a merge is made twice", "ivm/lake/native.py",
+    ("a merge is made twice", "ivm/lake/bags.py",
      "        return False\n    columns = [", "        pass\n    columns = ["),
     ("an append is made twice", "ivm/lake/native.py",
-     "        return False\n    try:\n        write_deltalake(", "        pass\n    try:\n        write_deltalake("),
+     "        return False\n    with committing(", "        pass\n    with committing("),
     ("that an epoch was checked is not recorded", "ivm/refresh/run.py",
      'context.log.record(plan.epoch, "checked"', '(lambda *a, **k: None)(plan.epoch, "checked"'),
     ("batches of attempts that failed count", "ivm/refresh/records.py",

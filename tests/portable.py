@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 
 from ivm.engine.duck import Database
-from ivm.lake import native
+from ivm.lake.shapes import plain
 from ivm.plan.nodes import Column
 from ivm.portable.casts import CASTS
 from ivm.portable.entry import Entry
@@ -364,7 +364,7 @@ class Engine:
         return Found(type_, found["x"].combine_chunks(), found["raised"].combine_chunks())
 
 
-def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Values as they can be compared: of floats the bits, but one NaN."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
@@ -418,7 +418,7 @@ def _compared(
     try:
         frame = spark.sql(f"SELECT {key} AS k, {', '.join(listed)} FROM cases{group}")
         types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
-        told = native.plain(frame.toArrow()).sort_by("k")
+        told = plain(frame.toArrow()).sort_by("k")
     except PySparkException as error:  # which of them, by halves
         if len(mine) == 1:
             return [f"{mine[0][1].sql} [{mine[0][1].entry}]: Spark raises: {str(error).splitlines()[0][:200]}"]
@@ -430,7 +430,7 @@ def _compared(
         if types[f"x_{i}"] != mine_.type:
             wrong.append(f"{c.sql} [{c.entry}]: Spark's type is {types[f'x_{i}']}, ours {mine_.type}")
             continue
-        ours, its = plain(mine_.values), plain(theirs)
+        ours, its = comparable(mine_.values), comparable(theirs)
         same = pc.or_(pc.fill_null(pc.equal(ours, its), False), pc.and_(pc.is_null(ours), pc.is_null(its)))
         other = pc.indices_nonzero(pc.invert(pc.or_(same, mine_.raised)))
         if len(other):

@@ -32,6 +32,14 @@ def rows(found: Adoption) -> list[list[Any]]:
     ]
 
 
+def check_asked(query: str, dbt: Path | None, models: Sequence[str] | None, again: bool) -> None:
+    """Raises ConfigError for what doesn't go together."""
+    if bool(query) == (dbt is not None):
+        raise ConfigError("Either a query is adopted or a dbt project.", 'Give "SELECT ..." or --dbt, one of the two.')
+    if dbt is None and (models or again):
+        raise ConfigError("--model and --again go with --dbt.", "Leave them out.")
+
+
 def places(given: Sequence[str]) -> dict[str, str]:
     """NAME=PLACE by name. Raises ConfigError for anything else.
 

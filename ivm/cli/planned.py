@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Context
-from ivm.refresh.planning import FAILED
 from ivm.refresh.reasons import mend
 from ivm.refresh.records import EpochPlan, ViewTask
 
@@ -28,7 +28,7 @@ def _row(view: str, task: ViewTask) -> list[Any]:
 
 def broken_rows(broken: Mapping[str, str]) -> list[list[Any]]:
     """By view that can't be planned: why."""
-    return [[view, FAILED, None, None, None, None, why] for view, why in broken.items()]
+    return [[view, StrategyKind.FAILED, None, None, None, None, why] for view, why in broken.items()]
 
 
 def readings(plan: EpochPlan | None) -> list[str]:
@@ -48,14 +48,16 @@ def mends(context: Context, plan: EpochPlan | None) -> dict[str, str]:
     for view, task in (plan.tasks if plan else {}).items():
         strategy, code = (task.estimate.strategy, task.estimate.code) if task.estimate else (task.strategy, task.code)
         compiled = context.compiled.get(view)
-        if strategy in ("full", FAILED) and (text := mend(code, compiled.program if compiled else None)):
+        if strategy in (StrategyKind.FULL, StrategyKind.FAILED) and (
+            text := mend(code, compiled.program if compiled else None)
+        ):
             found[view] = text
     return found
 
 
 def failing(plan: EpochPlan | None) -> bool:
     """Whether a view would fail."""
-    return any(t.strategy == FAILED for t in (plan.tasks if plan else {}).values())
+    return any(t.strategy == StrategyKind.FAILED for t in (plan.tasks if plan else {}).values())
 
 
 def readable(size: int | None) -> str | None:

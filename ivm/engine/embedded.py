@@ -19,7 +19,7 @@ from sqlglot import exp
 from ivm.engine.duck import Database
 from ivm.engine.rows import StagedRows
 from ivm.errors import ConfigError
-from ivm.lake import native
+from ivm.lake.shapes import plain
 from ivm.plan.nodes import Column
 from ivm.planner.limits import Limits
 from ivm.portable.statement import NotPortableError, Relation, written
@@ -90,7 +90,7 @@ class EmbeddedRun:
             raise StaysWithSparkError(f"DuckDB can't run it: {str(error).splitlines()[0]}") from error
         if found.num_rows > self._limits.result_rows:
             raise StaysWithSparkError(f"it gives {found.num_rows:,} rows")
-        return native.plain(found)
+        return plain(found)
 
     def stage(self, sql: str, batch: Sequence[Column] | None = None) -> StagedRows:  # noqa: ARG002 - of the protocol
         """Nothing is staged here."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ivm.engine.rows import Rows, StagedRows, stage
-from ivm.lake import native
+from ivm.lake.shapes import plain
 from ivm.plan.nodes import EPOCH, Column
 from ivm.storage.location import Location
 
@@ -45,7 +45,7 @@ class Results:
         if not self.large:
             found = self.spark().sql(sql).limit(self.most + 1).toArrow()
             if found.num_rows <= self.most:
-                return native.plain(found)
+                return plain(found)
         staged = self.stage(sql, batch)
         if staged.num_rows > self.most:
             return staged
@@ -59,4 +59,4 @@ class Results:
 
     def collected(self, sql: str) -> pa.Table:
         """The rows of a statement that gives few whatever it reads: counts and capped samples."""
-        return native.plain(self.spark().sql(sql).toArrow())
+        return plain(self.spark().sql(sql).toArrow())

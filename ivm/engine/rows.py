@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from ivm.errors import StateError
-from ivm.lake import native
+from ivm.lake import parquet
+from ivm.lake.shapes import plain
 from ivm.lake.types import columns_of
 from ivm.names import ident, parquet_ref
 from ivm.plan.nodes import Column
@@ -42,7 +43,7 @@ class StagedRows:
 
     def collect(self, limit: int) -> pa.Table:
         """The rows, or the first of them where there are more than `limit`."""
-        return native.plain(native.parquet(self.location).head(limit))
+        return plain(parquet.dataset(self.location).head(limit))
 
 
 Rows: TypeAlias = pa.Table | StagedRows
@@ -87,7 +88,7 @@ def write_counted(frame: DataFrame, folder: Location) -> int:
 
     written = Observation()
     frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder.spark)
-    found = int(native.parquet(folder).count_rows()) if folder.exists() else 0
+    found = int(parquet.dataset(folder).count_rows()) if folder.exists() else 0
     if found != written.get["rows"]:
         raise StateError(
             f"Spark wrote {written.get['rows']:,} rows to {folder}, and {found:,} are there.",

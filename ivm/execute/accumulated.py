@@ -9,12 +9,12 @@ from ivm.engine.rows import StagedRows
 from ivm.errors import StateError
 from ivm.execute.changes import Changes, Run
 from ivm.feed.datasets import Datasets
-from ivm.lake import native
-from ivm.names import ident
-from ivm.plan.nodes import COUNT, WEIGHT, Column, Unit
+from ivm.names import WEIGHT, ident
+from ivm.plan.nodes import COUNT, Column, Unit
 from ivm.planner.strategy import Accumulated
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.statements import NEW, OLD, consolidated
+from ivm.zset.weighted import sum_weights
 
 
 def accumulated(strategy: Accumulated, datasets: Datasets, run: Run) -> Changes:
@@ -69,7 +69,7 @@ def _row_changes(unit: Unit, groups: pa.Table) -> pa.Table:
                 names=[*(c.name for c in unit.columns), WEIGHT],
             )
         )
-    return native.sum_weights(pa.concat_tables(parts), [c.name for c in unit.columns])
+    return sum_weights(pa.concat_tables(parts), [c.name for c in unit.columns])
 
 
 # -- by Spark ---------------------------------------------------------------------------------------

@@ -35,10 +35,10 @@ from ivm.execute.changes import Changes, LargeRecursionError, Run
 from ivm.feed.arrow_datasets import ArrowDatasets
 from ivm.feed.datasets import Datasets
 from ivm.feed.input import Input
-from ivm.lake import native
+from ivm.lake import native, parquet
 from ivm.lake.keys import distinct, matching
-from ivm.names import RESERVED_PREFIX, ident
-from ivm.plan.nodes import RANK, WEIGHT, Unit
+from ivm.names import RESERVED_PREFIX, WEIGHT, ident
+from ivm.plan.nodes import RANK, Unit
 from ivm.planner.strategy import Fixpoint
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.derivations import CANDIDATES
@@ -46,6 +46,7 @@ from ivm.rewrite.iterations import FRONTIER, given, reads_itself, step_sql, step
 from ivm.rewrite.slices import Facts, Requests
 from ivm.sql.render import LeafSql, branch_sql, columns_sql
 from ivm.storage.location import Location
+from ivm.zset.weighted import consolidate, sum_weights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +89,7 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location
             spark.sql(rows).write.mode("overwrite").parquet(file.spark)
             named(view, file)
             made.append((view, file))
-            found = int(native.parquet(file).count_rows())
+            found = int(parquet.dataset(file).count_rows())
             if found == 0:
                 named(f"{RESERVED_PREFIX}_{unit.name}", *(f for _, f in made))
                 return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(f'{RESERVED_PREFIX}_{unit.name}'))}"
@@ -164,7 +165,7 @@ class _Iterations:
         for _ in range(ITERATIONS["all"]):
             if fresh.num_rows == 0:
                 return total
-            fresh = self._summed(self._step(native.consolidate(fresh, self.columns)))
+            fresh = self._summed(self._step(consolidate(fresh, self.columns)))
             total = self._summed(pa.concat_tables([total, fresh]))
         raise endless(self.unit, fresh.num_rows)
 
@@ -280,7 +281,7 @@ class _Iterations:
         return found.rename_columns(schema.names).cast(schema)
 
     def _summed(self, rows: pa.Table) -> pa.Table:
-        return native.sum_weights(rows, self.columns)
+        return sum_weights(rows, self.columns)
 
     def _weighted(self, rows: pa.Table, weight: int) -> pa.Table:
         return rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int32()))

@@ -7,10 +7,10 @@ import pyarrow.compute as pc
 
 from ivm.execute.changes import Changes, Run, StoredRowsLackingError
 from ivm.feed.datasets import Datasets
-from ivm.lake import native
-from ivm.plan.nodes import WEIGHT
+from ivm.names import WEIGHT
 from ivm.planner.strategy import FromStored
 from ivm.rewrite.top import MARK, PLACE
+from ivm.zset.weighted import sum_weights
 
 
 def from_stored(strategy: FromStored, datasets: Datasets, run: Run) -> Changes:
@@ -34,4 +34,4 @@ def from_stored(strategy: FromStored, datasets: Datasets, run: Run) -> Changes:
         t.append_column(WEIGHT, pa.array([w] * t.num_rows, pa.int64()))
         for t, w in ((new, 1), (stored.cast(new.schema), -1))
     ]
-    return Changes(native.sum_weights(pa.concat_tables(signed), stored.column_names))
+    return Changes(sum_weights(pa.concat_tables(signed), stored.column_names))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ivm.execute.changes import Changes, Run
 from ivm.feed.datasets import Datasets
-from ivm.plan.nodes import WEIGHT, Column
+from ivm.names import WEIGHT
+from ivm.plan.nodes import Column
 from ivm.planner.strategy import Linear, Regroup
 
 

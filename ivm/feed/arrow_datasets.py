@@ -10,12 +10,14 @@ import pyarrow.compute as pc
 from ivm.feed.datasets import Datasets, Part
 from ivm.feed.input import Input, Wanted
 from ivm.feed.key_sets import Picked, slice_sql
-from ivm.lake import native
+from ivm.lake import native, parquet
 from ivm.lake.keys import distinct, ends, filtered, wide
-from ivm.names import ident
-from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column
+from ivm.lake.shapes import plain
+from ivm.names import WEIGHT, ident
+from ivm.plan.nodes import IN_NEW, IN_OLD, Column
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, Match, Provider
+from ivm.zset.weighted import consolidate
 
 
 class ArrowDatasets(Datasets):
@@ -122,10 +124,10 @@ class ArrowDatasets(Datasets):
         sql = slice_sql(self._table(source.relation), columns, picked, [])
         path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
         spark.sql(sql).write.mode("overwrite").parquet(path.spark)
-        found = native.parquet(path)
+        found = parquet.dataset(path)
         if found.count_rows() > most:
             raise native.LargeReadError(f"more than {most:,} rows")
-        return native.plain(found.to_table())
+        return plain(found.to_table())
 
     def _keys(self, match: Match) -> pa.Table:
         """Distinct values of the provider's columns, old and new state both; NULLs only where they match."""
@@ -180,7 +182,7 @@ class ArrowDatasets(Datasets):
             .cast(source.schema)
         )
         both = pa.concat_tables([_constant(rows, WEIGHT, 1), _constant(there, WEIGHT, -1)])
-        unchanged = native.consolidate(both, names) if rows.num_rows else both.slice(0, 0)
+        unchanged = consolidate(both, names) if rows.num_rows else both.slice(0, 0)
         unchanged = unchanged.filter(pc.greater(unchanged[WEIGHT], 0)).select(names)
         inserted, deleted = (
             delta.filter(pc.equal(delta[WEIGHT], w)).select(names).cast(source.schema) for w in (1, -1)

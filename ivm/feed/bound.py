@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ivm.engine.embedded import Readable
-from ivm.lake import native
+from ivm.lake import parquet
 from ivm.names import ident
 from ivm.plan.nodes import Column
 from ivm.storage.location import Location
@@ -83,6 +83,6 @@ def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[C
     """Write rows as one Parquet file and give it a name in Spark, with Spark's own types."""
     # A leading underscore would hide the file from Spark.
     path = scratch / f"{name.lstrip('_')}.parquet"
-    native.write_parquet(data, path, ROW_GROUP)
+    parquet.write(data, path, ROW_GROUP)
     ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
     spark.read.schema(ddl).parquet(path.spark).createOrReplaceTempView(name)

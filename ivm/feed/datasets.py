@@ -25,8 +25,8 @@ from ivm.feed.bound import Bound
 from ivm.feed.input import Input
 from ivm.feed.states import shifted, taken_back
 from ivm.lake import native
-from ivm.names import ident, spark_path, table_ref
-from ivm.plan.nodes import EPOCH, IN_NEW, IN_OLD, WEIGHT, Column, Leaf
+from ivm.names import WEIGHT, ident, spark_path, table_ref
+from ivm.plan.nodes import EPOCH, IN_NEW, IN_OLD, Column, Leaf
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import WHOLE, Match, Requests

@@ -19,13 +19,15 @@ from ivm.engine.rows import Rows, StagedRows, few, stage
 from ivm.errors import IvmError, StateError
 from ivm.feed.source import Snapshot
 from ivm.feed.states import ones
-from ivm.lake import native
-from ivm.names import ident, spark_path, table_ref
-from ivm.plan.nodes import WEIGHT, Column
+from ivm.lake import native, parquet
+from ivm.lake.shapes import plain
+from ivm.names import WEIGHT, ident, spark_path, table_ref
+from ivm.plan.nodes import Column
 from ivm.planner.limits import EMBEDDED
 from ivm.session import error_text
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
+from ivm.zset.weighted import consolidate, of_change_feed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,12 +74,12 @@ def source_delta(
         if staging is None:
             raise _gap(snapshot, since, upto, f"it has more than {most:,} changes")
         staged = _staged(snapshot, since + 1, upto, columns, spark(), staging)
-        told = native.total(staged.location, WEIGHT)
+        told = parquet.total(staged.location, WEIGHT)
         _add_up(snapshot, since, upto, told, spark)
         return few(staged, most)
-    weighted = native.weighted(feed, columns)
+    weighted = of_change_feed(feed, columns)
     _add_up(snapshot, since, upto, pc.sum(weighted[WEIGHT]).as_py() or 0, spark)
-    return native.consolidate(weighted, columns)
+    return consolidate(weighted, columns)
 
 
 def _add_up(snapshot: Snapshot, since: int, upto: int, told: int, spark: Callable[[], SparkSession]) -> None:
@@ -107,7 +109,7 @@ def _by_spark(
     snapshot: Snapshot, first: int, last: int, columns: Sequence[str], most: int, spark: SparkSession
 ) -> pa.Table:
     try:
-        return native.plain(_feed(snapshot, first, last, columns, spark).limit(most + 1).toArrow())
+        return plain(_feed(snapshot, first, last, columns, spark).limit(most + 1).toArrow())
     except Exception as error:
         raise _unread(snapshot, first, last, error) from error
 

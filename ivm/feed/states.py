@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ivm.names import ident
-from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column
+from ivm.names import WEIGHT, ident
+from ivm.plan.nodes import IN_NEW, IN_OLD, Column
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.statements import consolidated, repeated
 from ivm.sql.maps import comparable

@@ -21,11 +21,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from ivm.errors import ConcurrentRefreshError, StateError
 from ivm.lake import native
+from ivm.lake.shapes import arrow_schema, plain
 from ivm.storage.location import Location
 
 #: Delta's readers know the ends of so many first columns by default.
@@ -48,7 +49,7 @@ class StagedFile:
     @property
     def schema(self) -> pa.Schema:
         """Its columns, plain (see `native.plain`)."""
-        return native.plain(self.footer.schema.to_arrow_schema().empty_table()).schema
+        return plain(self.footer.schema.to_arrow_schema().empty_table()).schema
 
 
 def staged_files(folder: Location) -> Iterator[StagedFile]:
@@ -72,7 +73,7 @@ def takes_files(path: str, schema: pa.Schema) -> bool:
         return True
     delta = native.table(path)
     features = delta.protocol().reader_features or []
-    return "deletionVectors" not in features and native.arrow_schema(delta.schema().to_json()).equals(schema)
+    return "deletionVectors" not in features and arrow_schema(delta.schema().to_json()).equals(schema)
 
 
 def commit_files(
@@ -104,13 +105,12 @@ def put_files(
     """Add a folder's files to a table ("append"), or put them in the place of its files ("overwrite").
 
     Where there is no table it is made, with the `schema` (by default the files' own) and configuration. Raises
-    StateError where files hold other columns than the table, ConcurrentRefreshError where another writer commits at
-    the same moment.
+    StateError where files hold other columns than the table, and what `native.committing` raises.
     """
     there = native.table(path) if native.exists(path) else None
     files = list(staged_files(folder))
     if there is not None:
-        schema = native.arrow_schema(there.schema().to_json())
+        schema = arrow_schema(there.schema().to_json())
     elif schema is None:
         schema = files[0].schema
     for file in files:
@@ -120,15 +120,11 @@ def put_files(
                 "It is built anew by the next refresh.",
             )
     added = [_added(file, Location.of(path)) for file in files if file.footer.num_rows]
-    try:
+    with native.committing(path):
         if there is None:
             _created(path, schema, added, configuration, properties)
         else:
             there.create_write_transaction(added, mode, there.schema(), commit_properties=properties)
-    except CommitFailedError as error:
-        raise ConcurrentRefreshError(
-            f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again."
-        ) from error
 
 
 def _types(schema: pa.Schema) -> dict[str, str]:

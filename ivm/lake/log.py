@@ -75,13 +75,15 @@ def head_of(path: str) -> Head:
     return Head(str(delta.metadata().id), version, fingerprint(path, version))
 
 
-def own_head(path: str, owner: str) -> Head:
-    """A table's head, where the last commit that changed rows is the owner's.
+def own_head(path: str, owner: str, known: Head | None = None) -> Head:
+    """A table's head, where the last commit that changed rows is the owner's, or isn't later than the `known` head.
 
+    An earlier owner's commits are known where the epoch log was lost and its tables were taken over.
     Raises StateError where somebody else's is.
     """
-    head = head_of(path)
-    for version in range(head.version, -1, -1):
+    head = _newest(path, known)
+    first = known.version + 1 if known is not None and known.table_id == head.table_id else 0
+    for version in range(head.version, first - 1, -1):
         actions = actions_of(path, version)
         if actions is None or is_own(actions, owner):
             break
@@ -91,6 +93,16 @@ def own_head(path: str, owner: str) -> Head:
                 "It is built anew by the next refresh.",
             )
     return head
+
+
+def _newest(path: str, known: Head | None) -> Head:
+    """A table's head: by its log's files after the known one where that still stands, since opening a table is dear."""
+    if known is None or fingerprint(path, known.version) != known.fingerprint:
+        return head_of(path)
+    version = known.version
+    while commit_file(path, version + 1).stat() is not None:
+        version += 1
+    return known if version == known.version else Head(known.table_id, version, fingerprint(path, version))
 
 
 def since(path: str, head: Head, owner: str) -> Since:

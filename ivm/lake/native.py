@@ -8,27 +8,25 @@ finished rows.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from ivm.errors import ConcurrentRefreshError
-from ivm.lake.keys import hashable
+from ivm.errors import ConcurrentRefreshError, StateError
+from ivm.lake.shapes import plain
 from ivm.lake.types import unreadable
-from ivm.names import native_ident, native_literal
-from ivm.plan.nodes import WEIGHT
+from ivm.names import literal, native_ident, native_literal, table_ref
 from ivm.planner.limits import EMBEDDED
 from ivm.storage.location import Location
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as pads
+    pass
 
 #: Opening a table in an object store, delta-rs 1.6.6 lets threads of its runtime wait for each other, of which it has
 #: one a core: with two cores it was seen to wait for ever, with 16 threads never. Read when the runtime starts, at the
@@ -37,6 +35,7 @@ os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 2 * (os.cpu_count() or
 
 #: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
 READABLE_FEATURES = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint"})
+_APPEND_ONLY = "delta.appendOnly"
 _CDF_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -64,83 +63,6 @@ def refusal(delta: DeltaTable) -> str:
     if delta.metadata().partition_columns:
         return "partition columns"
     return unreadable(delta.schema().to_json())
-
-
-def plain(data: Any) -> pa.Table:
-    """An Arrow table without view types, which Spark and Parquet readers don't share, and nullable at every level.
-
-    What is NOT NULL in one version of a source may be NULL in the next: nothing of ours keeps such a promise.
-    """
-    # pa.table() looks whether it is given a DataFrame, and imports pandas for it.
-    table_ = (
-        pa.RecordBatchReader.from_stream(data).read_all() if hasattr(data, "__arrow_c_stream__") else pa.table(data)
-    )
-    return table_.cast(_plain_schema(table_.schema))
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([f.with_type(_plain_type(f.type)).with_nullable(True) for f in schema])
-
-
-def _plain_type(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_string_view(type_) or pa.types.is_large_string(type_):
-        return pa.string()
-    if pa.types.is_binary_view(type_) or pa.types.is_large_binary(type_):
-        return pa.binary()
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_list_view(type_):
-        return pa.list_(type_.value_field.with_type(_plain_type(type_.value_type)).with_nullable(True))
-    if pa.types.is_struct(type_):
-        return pa.struct(
-            [
-                type_.field(i).with_type(_plain_type(type_.field(i).type)).with_nullable(True)
-                for i in range(type_.num_fields)
-            ]
-        )
-    if pa.types.is_map(type_):
-        return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
-    return type_
-
-
-def parquet(*files: Location) -> pads.Dataset:
-    """Parquet files that Spark wrote (a folder of them, or each by name), to be read as Spark reads them."""
-    import pyarrow.dataset as pads  # it imports pandas, which costs more than a refresh that finds nothing to do
-
-    # Spark writes timestamps as INT96 by default, which Arrow would read as nanoseconds:
-    # the years before 1678 and after 2262 would come out as others.
-    format_ = pads.ParquetFileFormat(read_options=pads.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-    file_system, first = files[0].arrow()
-    return pads.dataset(
-        first if len(files) == 1 else [f.arrow()[1] for f in files], format=format_, filesystem=file_system
-    )
-
-
-def stream(folder: Location, schema: pa.Schema) -> pa.RecordBatchReader:
-    """The rows of Parquet files, read as they are asked for and cast to a schema."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for part in parquet(folder).to_batches():
-            yield from plain(part).cast(schema).to_batches()
-
-    return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def total(folder: Location, column: str) -> int:
-    """The sum of a column of integers over Parquet files, batch by batch."""
-    parts = parquet(folder).scanner([column]).to_batches()
-    return sum(pc.sum(part.column(0)).as_py() or 0 for part in parts)
-
-
-def write_parquet(data: pa.Table, file: Location, row_group: int) -> None:
-    """One file with these rows, for Spark to read."""
-    buffer = pa.BufferOutputStream()
-    pq.write_table(data, file.url if file.local else buffer, compression="NONE", row_group_size=row_group)
-    if not file.local:
-        file.write(buffer.getvalue().to_pybytes())
-
-
-def arrow_schema(schema_json: str) -> pa.Schema:
-    """The Arrow schema of a Delta (and Spark) schema in JSON."""
-    return _plain_schema(pa.schema(Schema.from_json(schema_json).to_arrow()))
 
 
 class LargeReadError(Exception):
@@ -307,62 +229,6 @@ def change_feed(delta: DeltaTable, first: int, last: int, columns: Sequence[str]
     return plain(pa.Table.from_batches(batches, schema)).select([*columns, _CDF_COLUMNS[0]])
 
 
-def weighted(feed: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Turn change types into WEIGHT: -1 for deletes and pre-images, +1 for inserts and post-images."""
-    gone = pc.is_in(feed["_change_type"], pa.array(["delete", "update_preimage"]))
-    weight = pc.if_else(gone, pa.scalar(-1, pa.int32()), pa.scalar(1, pa.int32()))
-    return feed.select(list(columns)).append_column(WEIGHT, weight)
-
-
-def consolidate(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Sum the weights of equal rows, drop zeros, repeat the rest so that every weight is +1 or -1."""
-    if rows_.num_rows == 0:
-        return rows_
-    if not columns:
-        total = pc.sum(rows_[WEIGHT]).as_py()
-        return pa.table({WEIGHT: pa.array([1 if total > 0 else -1] * abs(total), pa.int32())})
-    ends = pc.min_max(rows_[WEIGHT])
-    if ends["min"] == ends["max"] and abs(ends["min"].as_py()) == 1:
-        return rows_.select(list(columns)).append_column(WEIGHT, rows_[WEIGHT].cast(pa.int32()))  # nothing can cancel
-    summed = sum_weights(rows_, columns)
-    return _repeated(summed.select(list(columns)), summed[WEIGHT].to_numpy())
-
-
-def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Each row once with the sum of its weights, where that is not zero."""
-    if rows_.num_rows == 0:
-        return rows_.select([*columns, WEIGHT])
-    if any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
-        summed = _sum_nested(rows_, columns)
-    else:
-        summed = (
-            rows_.group_by(list(columns), use_threads=False)
-            .aggregate([(WEIGHT, "sum")])
-            .rename_columns([*columns, WEIGHT])
-        )
-    return summed.filter(pc.not_equal(summed[WEIGHT], 0))
-
-
-def _repeated(rows_: pa.Table, weights: Any) -> pa.Table:
-    import numpy as np
-
-    taken = rows_.take(pa.array(np.repeat(np.arange(len(weights)), np.abs(weights))))
-    signs = np.repeat(np.sign(weights), np.abs(weights)).astype("int32")
-    return taken.append_column(WEIGHT, pa.array(signs, pa.int32()))
-
-
-def _sum_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Arrow can't group nested values: count by their exact Python form (a delta's rows, not a table's)."""
-    import numpy as np
-
-    places: dict[tuple[Any, ...], int] = {}
-    weights = np.zeros(rows_.num_rows, dtype="int64")
-    values = [hashable(rows_[c]) for c in columns]
-    for i, (weight, *row) in enumerate(zip(rows_[WEIGHT].to_pylist(), *values, strict=True)):
-        weights[places.setdefault(tuple(row), i)] += weight
-    return rows_.select(list(columns)).append_column(WEIGHT, pa.array(weights, pa.int64()))
-
-
 def vacuum(path: str, hours: int, properties: CommitProperties | None = None) -> None:
     """Remove files that the newest version doesn't hold and that are older than `hours`, known to the log or not.
 
@@ -379,17 +245,42 @@ def vacuum(path: str, hours: int, properties: CommitProperties | None = None) ->
 
 def last_txn(path: str, app: str) -> int | None:
     """The last version an application committed to a table; None before the first."""
+    return opened(path, app)[1]
+
+
+def opened(path: str, app: str) -> tuple[DeltaTable | None, int | None]:
+    """A table, None where there is none yet, and the last version that an application committed to it."""
     try:
-        version = table(path).transaction_version(app)
+        delta = table(path)
     except TableNotFoundError:
-        return None
-    return None if version is None else int(version)
+        return None, None
+    version = delta.transaction_version(app)
+    return delta, None if version is None else int(version)
 
 
 def properties(app: str, version: int, note: Mapping[str, str] | None = None) -> CommitProperties:
     return CommitProperties(
         app_transactions=[Transaction(app, version)], custom_metadata=dict(note or {}), max_commit_retries=3
     )
+
+
+@contextmanager
+def committing(path: str) -> Iterator[None]:
+    """Says why a commit to a table failed.
+
+    Raises ConcurrentRefreshError where another writer was first, StateError where the table gives no row away.
+    """
+    try:
+        yield
+    except CommitFailedError as error:
+        if exists(path) and table(path).metadata().configuration.get(_APPEND_ONLY) == "true":
+            unset = f"ALTER TABLE {table_ref(path)} UNSET TBLPROPERTIES ({literal(_APPEND_ONLY)})"
+            raise StateError(
+                f"Somebody made the table {path} append-only: no row of it can be changed.", f"Undo it: {unset}"
+            ) from error
+        raise ConcurrentRefreshError(
+            f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again."
+        ) from error
 
 
 def append(
@@ -430,128 +321,16 @@ def _write(
     configuration: Mapping[str, str] | None,
     note: Mapping[str, str] | None = None,
 ) -> bool:
-    done = last_txn(path, app)
+    delta, done = opened(path, app)
     if done is not None and done >= version:
         return False
-    try:
+    with committing(path):
         write_deltalake(
-            path,
+            path if delta is None else delta,
             data,
             mode=mode,
             schema_mode="overwrite" if mode == "overwrite" else None,
             configuration=dict(configuration or {}),
             commit_properties=properties(app, version, note),
         )
-    except CommitFailedError as error:
-        raise ConcurrentRefreshError(
-            f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again."
-        ) from error
     return True
-
-
-def merge(
-    path: str, changes: pa.Table, key: Sequence[str], app: str, version: int, note: Mapping[str, str] | None = None
-) -> bool:
-    """Apply a delta to a bag: `changes` holds the columns and WEIGHT (any integer); False if it was done already.
-
-    Rows are compared whole, NULLs equal; `key` only makes the search faster. All copies of a touched row are deleted
-    and the right number is inserted again, so duplicates survive.
-    """
-    done = last_txn(path, app)
-    if done is not None and done >= version:
-        return False
-    columns = [c for c in changes.column_names if c != WEIGHT]
-    target = table(path)
-    negative = changes.filter(pc.less(changes[WEIGHT], 0))
-    source = _merge_source(target, changes, negative, columns, key)
-    try:
-        if negative.num_rows == 0:
-            inserted = source.filter(source["__ivm_insert"]).select(columns)
-            write_deltalake(target, inserted, mode="append", commit_properties=properties(app, version, note))
-        else:
-            same = _equal(changes, columns, key, "s")
-            (
-                target.merge(
-                    source,
-                    f"{same} AND (s.__ivm_insert = false)",
-                    source_alias="s",
-                    target_alias="t",
-                    commit_properties=properties(app, version, note),
-                )
-                .when_matched_delete()
-                .when_not_matched_insert(
-                    {native_ident(c): f"s.{native_ident(c)}" for c in columns}, predicate="s.__ivm_insert = true"
-                )
-                .execute()
-            )
-    except CommitFailedError as error:
-        raise ConcurrentRefreshError(
-            f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again."
-        ) from error
-    return True
-
-
-def _equal(changes: pa.Table, columns: Sequence[str], key: Sequence[str], alias: str) -> str:
-    """A condition: a row `t` is exactly one of the changes, NULLs equal.
-
-    Columns of the key that have none are compared so that a join is hashed.
-    DataFusion takes -0.0 for 0.0, unless they are elements of an array.
-    """
-    conditions = []
-    for c in columns:
-        mine, other = f"t.{native_ident(c)}", f"{alias}.{native_ident(c)}"
-        if pa.types.is_floating(changes.schema.field(c).type):
-            conditions.append(f"(make_array({mine}) IS NOT DISTINCT FROM make_array({other}))")
-        elif c in key and changes[c].null_count == 0:
-            conditions.append(f"{mine} = {other}")
-        else:
-            conditions.append(f"({mine} IS NOT DISTINCT FROM {other})")
-    return " AND ".join(conditions)
-
-
-def _merge_source(
-    target: DeltaTable, changes: pa.Table, negative: pa.Table, columns: Sequence[str], key: Sequence[str]
-) -> pa.Table:
-    """The rows to delete (once each) and the rows to insert (as often as they shall occur)."""
-    import numpy as np
-
-    positive = changes.filter(pc.greater(changes[WEIGHT], 0))
-    inserts = positive.select(columns).take(
-        pa.array(np.repeat(np.arange(positive.num_rows), positive[WEIGHT].to_numpy()))
-    )
-    survivors = _survivors(target, negative, columns, key)
-    inserts = pa.concat_tables([inserts, survivors.cast(inserts.schema)]) if survivors.num_rows else inserts
-    flagged = [negative.select(columns).append_column("__ivm_insert", pa.array(np.zeros(negative.num_rows, bool)))]
-    flagged.append(inserts.append_column("__ivm_insert", pa.array(np.ones(inserts.num_rows, bool))))
-    return pa.concat_tables(flagged)
-
-
-def _survivors(target: DeltaTable, negative: pa.Table, columns: Sequence[str], key: Sequence[str]) -> pa.Table:
-    """Copies to keep of rows that a delta takes some, not all, copies of."""
-    import numpy as np
-
-    if negative.num_rows == 0:
-        return negative.select(list(columns))
-    counts = copies_left(target, negative, columns, "__ivm_left", key)
-    left = np.maximum(counts["__ivm_left"].to_numpy(), 0)
-    return counts.select(list(columns)).take(pa.array(np.repeat(np.arange(len(left)), left)))
-
-
-def copies_left(
-    target: DeltaTable, changes: pa.Table, columns: Sequence[str], name: str, key: Sequence[str] = ()
-) -> pa.Table:
-    """`changes` (columns and WEIGHT, each row once) with the copies the target would hold after them, as `name`."""
-    marked = "(SELECT *, 1 AS __ivm_one FROM t) AS t"
-    with tempfile.TemporaryDirectory() as folder:
-        write_deltalake(folder, changes.append_column("__ivm_row", pa.array(range(changes.num_rows), pa.int64())))
-        counts = query(
-            f"SELECT n.__ivm_row, count(t.__ivm_one) + min(n.{native_ident(WEIGHT)}) AS left_of_it FROM n "
-            f"LEFT JOIN {marked} "
-            f"ON {_equal(changes, columns, key, 'n')} GROUP BY n.__ivm_row",
-            {"t": target, "n": DeltaTable(folder)},
-        )
-    return (
-        changes.take(counts["__ivm_row"])
-        .select(list(columns))
-        .append_column(name, counts["left_of_it"].cast(pa.int64()))
-    )

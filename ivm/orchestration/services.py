@@ -19,6 +19,8 @@ from ivm.errors import IvmError
 from ivm.session import started_conf
 
 HOST = "127.0.0.1"
+#: Seconds that a service may take to listen: some on a machine with nothing else to do, minutes on one that is busy.
+PATIENCE = 300
 
 
 def free_port() -> int:
@@ -53,8 +55,8 @@ def _start(name: str, command: list[str], env: dict[str, str], log: Path) -> Ser
     return Service(name, process, log)
 
 
-def _await_port(service: Service, port: int, seconds: int) -> None:
-    deadline = time.monotonic() + seconds
+def _await_port(service: Service, port: int) -> None:
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if service.process.poll() is not None:
             break
@@ -66,14 +68,14 @@ def _await_port(service: Service, port: int, seconds: int) -> None:
     service.stop()
     tail = "\n".join(service.log.read_text(errors="replace").splitlines()[-5:])
     raise IvmError(
-        f"{service.name} did not start on port {port} within {seconds} s.", f"The end of {service.log}:\n{tail}"
+        f"{service.name} did not start on port {port} within {PATIENCE} s.", f"The end of {service.log}:\n{tail}"
     )
 
 
 def start_connect_server(port: int, log: Path) -> Service:
     """A Spark Connect server with Delta on loopback; clients use sc://127.0.0.1:port."""
     service = _start("Spark Connect", connect_command(port, log.parent / "warehouse"), spark_environment(), log)
-    _await_port(service, port, 90)
+    _await_port(service, port)
     return service
 
 
@@ -138,5 +140,5 @@ def airflow_environment(home: Path, dags: Path, port: int, extra: dict[str, str]
 def start_airflow(env: dict[str, str], log: Path) -> Service:
     """`airflow standalone`; up when its API answers."""
     service = _start("Airflow", [str(Path(sys.executable).with_name("airflow")), "standalone"], env, log)
-    _await_port(service, int(env["AIRFLOW__API__PORT"]), 120)
+    _await_port(service, int(env["AIRFLOW__API__PORT"]))
     return service

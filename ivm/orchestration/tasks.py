@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.exceptions import AirflowFailException, AirflowSkipException
 
-from ivm.errors import ConfigError, GateError, IvmError, StateError, may_pass
+from ivm.errors import ConcurrentRefreshError, ConfigError, GateError, IvmError, StateError, may_pass
+from ivm.plan.kinds import StrategyKind
 from ivm.refresh import protocol
 from ivm.refresh.protocol import Run
 
@@ -28,21 +29,42 @@ if TYPE_CHECKING:
     from ivm.refresh.run import ViewReport
 
 
+#: Seconds for which a task waits until another refresh of its pipeline (one from a shell, say) has ended, and between
+#: two looks. A refresh takes minutes where Airflow's retries would be used up in half a minute.
+WAITS, BETWEEN = 900.0, 5.0
+
+
 def _step(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """Turn errors that are final into failures without retry; add the step's own seconds to its result."""
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        started = time.perf_counter()
-        try:
+        def once() -> dict[str, Any]:
+            started = time.perf_counter()
             result = function(*args, **kwargs)
+            return {**result, "seconds": round(time.perf_counter() - started, 3)}
+
+        try:
+            return _after_others(once)
         except IvmError as error:
             if may_pass(error):
                 raise
             raise AirflowFailException(str(error)) from error
-        return {**result, "seconds": round(time.perf_counter() - started, 3)}
 
     return run
+
+
+def _after_others(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Take a step when no other refresh is running. Raises ConcurrentRefreshError where one still is after WAITS."""
+    deadline = time.monotonic() + WAITS
+    while True:
+        try:
+            return step()
+        except ConcurrentRefreshError as error:
+            if time.monotonic() >= deadline:
+                raise
+            print(f"{error.message} It is tried again in {BETWEEN:.0f} s.")
+            time.sleep(BETWEEN)
 
 
 def _pipeline(folder: str) -> Any:
@@ -185,7 +207,7 @@ def view_task(folder: str, view: str, first: int | None) -> dict[str, Any]:
 
     Only the log is read: the task can be cleared at any time, and is green once the view has been published.
     """
-    from ivm.pipeline import declared
+    from ivm.declarations import declared
     from ivm.refresh.published import reports_since
 
     context = declared(folder)
@@ -195,7 +217,7 @@ def view_task(folder: str, view: str, first: int | None) -> dict[str, Any]:
             f"View {view!r} was not published: {report.error}.",
             f"Mend it, and clear the run from `plan` on; or `ivm refresh {view}`, and clear this task.",
         )
-    if report is None or report.strategy == "unchanged":
+    if report is None or report.strategy == StrategyKind.UNCHANGED:
         raise AirflowSkipException("nothing that the view reads has changed")
     return _committed(context.log.manifest(), report)
 
@@ -203,7 +225,7 @@ def view_task(folder: str, view: str, first: int | None) -> dict[str, Any]:
 @_step
 def look_task(folder: str) -> dict[str, Any]:
     """The number of the next epoch, before a job of Spark's begins: what `report_task` looks from."""
-    from ivm.pipeline import declared
+    from ivm.declarations import declared
 
     return {"epoch": declared(folder).log.manifest().epoch + 1}
 
@@ -211,7 +233,7 @@ def look_task(folder: str) -> dict[str, Any]:
 @_step
 def report_task(folder: str, epoch: int | None) -> dict[str, Any]:
     """Say what the epochs from one on made of all views; fails where one isn't published, skips where none changed."""
-    from ivm.pipeline import declared
+    from ivm.declarations import declared
     from ivm.refresh.published import reports_since
 
     context = declared(folder)
@@ -273,7 +295,7 @@ TASKS: dict[str, Callable[[str, int | None], dict[str, Any]]] = {
 @_step
 def freshness_task(folder: str, view: str) -> dict[str, Any]:
     """Fail where a view misses its freshness target. Only logs are read, and whatever refreshes is not asked."""
-    from ivm.pipeline import declared
+    from ivm.declarations import declared
     from ivm.refresh.freshness import freshness
 
     found = freshness(declared(folder), view.lower())

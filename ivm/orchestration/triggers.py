@@ -46,7 +46,7 @@ class CommitTrigger(BaseEventTrigger):
 
 def look(folder: str) -> dict[str, Any] | None:
     """What the sources have that was not read; None for nothing, and where that can't be told now."""
-    from ivm.pipeline import declared
+    from ivm.declarations import declared
     from ivm.refresh.news import news
 
     try:

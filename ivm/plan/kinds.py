@@ -28,3 +28,20 @@ class Recursion(StrEnum):
     NONE = ""
     BAG = "all"
     SET = "distinct"
+
+
+class StrategyKind(StrEnum):
+    """How a view, or a unit of it, is refreshed. One that FAILED has no result."""
+
+    INCREMENTAL = "incremental"
+    FULL = "full"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+
+
+class Publish(StrEnum):
+    """What of a unit's outcome gets into its table: nothing, the trace's batch, or the staged rows for all of it."""
+
+    NONE = "none"
+    MERGE = "merge"
+    REPLACE = "replace"

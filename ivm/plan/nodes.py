@@ -24,7 +24,6 @@ from typing import get_args
 from ivm.plan.kinds import BY_ITS_SOURCES, NOT_GIVEN, Recursion, ReduceKind, RelationKind
 
 #: Column names of ours inside deltas, traces and statements.
-WEIGHT = "__ivm_weight"
 IN_NEW = "__ivm_in_new"
 IN_OLD = "__ivm_in_old"
 EPOCH = "__ivm_epoch"

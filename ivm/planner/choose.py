@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ivm.plan.kinds import ReduceKind
+from ivm.plan.kinds import ReduceKind, StrategyKind
 from ivm.plan.nodes import Branch, Unit
 from ivm.planner.limits import EMBEDDED, Limits
 
@@ -27,7 +27,7 @@ BOTH_STATES = 2
 
 @dataclass(frozen=True)
 class Choice:
-    strategy: str
+    strategy: StrategyKind
     cost_incremental: int
     cost_full: int
     reason: str = ""
@@ -46,13 +46,13 @@ def choose(
     `rows` are those of its inputs (None if unknown), `deltas` the changed rows of each; `whole` are the inputs that are
     read whole, and `met` the rows that the changed ones meet.
 
-    >>> choose({"t": 1_000_000}, {"t": 1_000}, strict=False).strategy
+    >>> choose({"t": 1_000_000}, {"t": 1_000}, strict=False).strategy.value
     'incremental'
-    >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False).strategy
+    >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False).strategy.value
     'incremental'
-    >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False, met=400_000).strategy
+    >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False, met=400_000).strategy.value
     'full'
-    >>> choose({"t": 1_000_000, "u": 10}, {"u": 1}, strict=False, whole=["t"]).strategy
+    >>> choose({"t": 1_000_000, "u": 10}, {"u": 1}, strict=False, whole=["t"]).strategy.value
     'full'
     """
     full = sum(n or 0 for n in rows.values())
@@ -60,15 +60,18 @@ def choose(
     by_delta = CHANGED * changed + met
     incremental = by_delta + BOTH_STATES * sum(rows[r] or 0 for r in whole)
     if strict or any(n is None for n in rows.values()) or full < limits.small_input or incremental < full:
-        return Choice("incremental", incremental, full)
+        return Choice(StrategyKind.INCREMENTAL, incremental, full)
     if by_delta < full:
         why = (
             f"no equality leads from this change to the rows of {', '.join(sorted(whole))} it affects, "
             "so a full refresh is cheaper"
         )
-        return Choice("full", incremental, full, why)
+        return Choice(StrategyKind.FULL, incremental, full, why)
     return Choice(
-        "full", incremental, full, f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper"
+        StrategyKind.FULL,
+        incremental,
+        full,
+        f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper",
     )
 
 

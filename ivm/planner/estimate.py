@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ivm.plan.kinds import StrategyKind
 from ivm.plan.nodes import Unit
 from ivm.planner.limits import Limits
 from ivm.planner.strategy import Full, Incremental, Known, Unchanged, decide
@@ -35,7 +36,7 @@ class Estimate:
     rows, bytes and seconds of its refresh.
     """
 
-    strategy: str
+    strategy: StrategyKind
     code: str
     reason: str
     changed: int | None = None
@@ -95,7 +96,7 @@ def full_estimate(code: str, reason: str, sizes: Collection[Size], actuals: Actu
     unknown = any(s.rows is None for s in sizes)
     rows = None if unknown else sum(s.rows or 0 for s in sizes)
     seconds = seconds_like(rows, actuals) if rows is not None else None
-    return Estimate("full", code, reason, None, rows, bytes_of(rows, sizes), seconds)
+    return Estimate(StrategyKind.FULL, code, reason, None, rows, bytes_of(rows, sizes), seconds)
 
 
 def unit_estimate(
@@ -118,7 +119,7 @@ def unit_estimate(
     known = Known(facts, deltas, stored, strict, limits=limits)
     strategy, by_delta = decide(unit, known), decide(unit, replace(known, strict=True))
     if isinstance(strategy, Unchanged):
-        return Estimate("unchanged", strategy.code, strategy.reason, changed, 0, 0, 0.0)
+        return Estimate(StrategyKind.UNCHANGED, strategy.code, strategy.reason, changed, 0, 0, 0.0)
     inputs = [sizes[r] for r in unit.reads]
     readings = _readings(unit, by_delta, facts, arranged, limits) if isinstance(by_delta, Incremental) else ()
     if isinstance(strategy, Full):
@@ -126,15 +127,15 @@ def unit_estimate(
         return replace(estimate, changed=changed, readings=readings)
     rows = strategy.choice.cost_incremental
     return Estimate(
-        "incremental", "incremental", "only what changed is applied", changed, rows,
+        StrategyKind.INCREMENTAL, "incremental", "only what changed is applied", changed, rows,
         bytes_of(rows, inputs), seconds_like(rows, incremental), readings,
     )  # fmt: skip
 
 
 def total(parts: Sequence[Estimate]) -> Estimate:
     """Of a view, from those of its units: full if one is; what one of them lacks the whole lacks."""
-    lead = next((p for p in parts if p.strategy == "full"), None)
-    lead = lead or next((p for p in reversed(parts) if p.strategy == "incremental"), parts[-1])
+    lead = next((p for p in parts if p.strategy == StrategyKind.FULL), None)
+    lead = lead or next((p for p in reversed(parts) if p.strategy == StrategyKind.INCREMENTAL), parts[-1])
 
     def sum_of(values: Sequence[float | None]) -> float | None:
         return None if None in values else sum(v for v in values if v is not None)

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ivm.plan.kinds import Recursion
+from ivm.plan.kinds import Recursion, StrategyKind
 from ivm.plan.nodes import Unit
 from ivm.planner.choose import Choice, choose, met_rows
 from ivm.planner.limits import EMBEDDED, Limits
@@ -58,7 +58,7 @@ class Full:
 
     code: str
     reason: str
-    name: ClassVar[str] = "full"
+    name: ClassVar[StrategyKind] = StrategyKind.FULL
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Unchanged:
 
     code: str = "empty_delta"
     reason: str = "the changes don't touch any column that the view reads"
-    name: ClassVar[str] = "unchanged"
+    name: ClassVar[StrategyKind] = StrategyKind.UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def decide(unit: Unit, known: Known) -> Strategy:
         return Full(LARGE_RECURSION, f"{known.deltas[large]:,} rows of {large!r} changed")
     rows = {r: known.facts[r].rows for r in unit.reads}
     found = _incremental(unit, known, rows)
-    return Full("cost", found.choice.reason) if found.choice.strategy == "full" else found
+    return Full("cost", found.choice.reason) if found.choice.strategy == StrategyKind.FULL else found
 
 
 def _incremental(unit: Unit, known: Known, rows: Mapping[str, int | None]) -> Incremental:

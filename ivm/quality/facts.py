@@ -14,6 +14,7 @@ a row may depend on others, on the engine, or on how a batch of rows happens to 
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,10 +105,16 @@ def keepable(place: int, view: str, rule: Mapping[str, Any], schema: pa.Schema) 
         return None
     dropped = _SHOWN if kind is Kind.JUDGED else (*_VERDICT, "value_set", "value")
     rest = {k: v for k, v in sorted(arguments.items()) if k not in dropped}
-    judge = [name, version("great-expectations")] if kind is Kind.JUDGED else []
+    judge = [name, _judge()] if kind is Kind.JUDGED else []
     what = [kind.value, *judge, str(schema.field(column).type) if column else "", rest]
     key = ROWS_KEY if kind is Kind.ROWS else json.dumps(what, default=str)
     return Kept(place, name, arguments, kind, column, key)
+
+
+@functools.cache
+def _judge() -> str:
+    """The version of Great Expectations; to look it up reads the package's whole description."""
+    return version("great-expectations")
 
 
 def _parametrized(arguments: Mapping[str, Any]) -> bool:

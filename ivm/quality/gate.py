@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute
 
 from ivm.errors import ConfigError, IvmError
-from ivm.lake import native
+from ivm.lake import bags, native, parquet
+from ivm.lake.shapes import arrow_schema, plain
 from ivm.lake.types import beyond_arrow
-from ivm.names import ident, parquet_ref
-from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.names import WEIGHT, ident, parquet_ref
+from ivm.plan.kinds import Publish
+from ivm.plan.nodes import EPOCH
 from ivm.quality.actions import notify
 from ivm.quality.expectations import build, recorded, validate
 from ivm.quality.fact_store import FactStore
@@ -35,6 +37,7 @@ from ivm.refresh.relations import after_batch, unit_delta_table
 from ivm.refresh.run import Verdict
 from ivm.session import error_text
 from ivm.storage.location import Location
+from ivm.zset.weighted import consolidate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +52,9 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
     verdicts: dict[str, list[str]] = {}
     facts = FactStore(context)
     todo = [
-        o for o in outcomes.values() if not o.error and o.state is not None and o.state.public and o.publish != "none"
+        o
+        for o in outcomes.values()
+        if not o.error and o.state is not None and o.state.public and o.publish != Publish.NONE
     ]
     unknown = sorted(set(context.checks) - {v.name for v in context.views.values()})
     if unknown:
@@ -70,7 +75,12 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
         context.progress("check", i + 1, len(todo))
     for outcome in outcomes.values():
         published = context.log.manifest().units.get(outcome.unit)
-        if outcome.publish == "none" and outcome.state is not None and outcome.state.public and published is not None:
+        if (
+            outcome.publish == Publish.NONE
+            and outcome.state is not None
+            and outcome.state.public
+            and published is not None
+        ):
             facts.carry(outcome.view, published, outcome.state.epoch)
     store(context.layout, plan.epoch, {context.views[o.view].name for o in todo}, results)
     facts.write(plan.epoch)
@@ -100,7 +110,7 @@ def _check_view(context: Context, epoch: int, outcome: Outcome, facts: FactStore
             results += check_state(context, epoch, outcome, user["state"], facts, state)
         return results
     batch = batch_of(context, epoch, outcome)
-    if outcome.publish == "merge":
+    if outcome.publish == Publish.MERGE:
         rules = [{"expect_column_values_to_be_between": {"column": RESULTING, "min_value": 0}}]
         results += _judged(context, view.name, epoch, BUILT_IN, _touched(context, outcome, batch), rules)
     if outcome.state is not None and outcome.state.key and batch.num_rows:
@@ -110,7 +120,7 @@ def _check_view(context: Context, epoch: int, outcome: Outcome, facts: FactStore
         inserted = batch.filter(pa.compute.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT])
         results += _judged(context, view.name, epoch, "delta", inserted, user["delta"], context.checking.show)
     if user.get("state"):
-        merged = batch if outcome.publish == "merge" else None
+        merged = batch if outcome.publish == Publish.MERGE else None
         results += check_state(
             context, epoch, outcome, user["state"], facts, lambda: state_of(context, epoch, outcome), merged
         )
@@ -138,8 +148,8 @@ def batch_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     """The rows the epoch inserts and deletes, with WEIGHT; for a replaced table all its new rows."""
     state = outcome.state
     assert state is not None
-    schema = native.arrow_schema(state.schema)
-    if outcome.publish == "merge":
+    schema = arrow_schema(state.schema)
+    if outcome.publish == Publish.MERGE:
         trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
         return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(
             pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
@@ -151,16 +161,14 @@ def batch_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
 def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
     """The staged rows and their schema; what Arrow can't hold (VARIANT) as JSON."""
     assert outcome.state is not None
-    schema = native.arrow_schema(outcome.state.schema)
+    schema = arrow_schema(outcome.state.schema)
     staging = outcome.staging
     strange = beyond_arrow(outcome.state.schema)
     if not strange:
-        return native.plain(native.parquet(Location.of(staging)).to_table()), schema
+        return plain(parquet.dataset(Location.of(staging)).to_table()), schema
     columns = [f"to_json({ident(c)}) AS {ident(c)}" if c in strange else ident(c) for c in schema.names]
     schema = pa.schema([f.with_type(pa.string()) if f.name in strange else f for f in schema])
-    return native.plain(
-        context.spark().sql(f"SELECT {', '.join(columns)} FROM {parquet_ref(staging)}").toArrow()
-    ), schema
+    return plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM {parquet_ref(staging)}").toArrow()), schema
 
 
 def _published(context: Context, outcome: Outcome) -> Any:
@@ -175,7 +183,7 @@ def _touched(context: Context, outcome: Outcome, batch: pa.Table) -> pa.Table:
     columns = [c for c in batch.column_names if c != WEIGHT]
     if negative.num_rows == 0:
         return pa.table({RESULTING: pa.array([], pa.int64())})
-    return native.copies_left(_published(context, outcome), negative, columns, RESULTING).select([RESULTING])
+    return bags.copies_left(_published(context, outcome), negative, columns, RESULTING).select([RESULTING])
 
 
 def _key_copies(context: Context, outcome: Outcome, batch: pa.Table) -> pa.Table:
@@ -185,17 +193,17 @@ def _key_copies(context: Context, outcome: Outcome, batch: pa.Table) -> pa.Table
     keys = list(state.key)
     change = batch.group_by(keys, use_threads=False).aggregate([(WEIGHT, "sum")])
     change = change.rename_columns([*keys, WEIGHT])
-    if outcome.publish == "replace":
+    if outcome.publish == Publish.REPLACE:
         return change.select([WEIGHT]).rename_columns([KEY_COPIES])
-    return native.copies_left(_published(context, outcome), change, keys, KEY_COPIES).select([KEY_COPIES])
+    return bags.copies_left(_published(context, outcome), change, keys, KEY_COPIES).select([KEY_COPIES])
 
 
 def state_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table | str:
     """The view as it would be after publishing; as a SELECT where there are too many rows for this process."""
     state = outcome.state
     assert state is not None
-    schema = native.arrow_schema(state.schema)
-    if outcome.publish == "replace":
+    schema = arrow_schema(state.schema)
+    if outcome.publish == Publish.REPLACE:
         if state.rows <= context.limits.judged_rows:
             return _staged(context, outcome)[0]
         return f"SELECT * FROM {parquet_ref(outcome.staging)}"
@@ -206,7 +214,7 @@ def state_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table | str:
         weighted = pa.concat_tables(
             [old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), batch_of(context, epoch, outcome)]
         )
-        return native.consolidate(weighted, schema.names).drop_columns([WEIGHT])
+        return consolidate(weighted, schema.names).drop_columns([WEIGHT])
     return after_batch(context, outcome.unit, state, context.compiled[outcome.view].program.columns, epoch)
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ivm.lake import native
-from ivm.names import ident, parquet_ref
-from ivm.plan.nodes import EPOCH, WEIGHT, Column
+from ivm.lake.shapes import plain
+from ivm.names import WEIGHT, ident, parquet_ref
+from ivm.plan.kinds import Publish
+from ivm.plan.nodes import EPOCH, Column
 from ivm.quality.results import Result
 from ivm.refresh.context import Context
 from ivm.refresh.records import Outcome
@@ -35,7 +36,7 @@ _WEIGHT = ident(WEIGHT)
 def is_large(context: Context, outcome: Outcome) -> bool:
     """Whether Spark judges the rows that an outcome inserts and deletes."""
     assert outcome.state is not None
-    rows = outcome.state.rows if outcome.publish == "replace" else outcome.rows_out
+    rows = outcome.state.rows if outcome.publish == Publish.REPLACE else outcome.rows_out
     return rows > context.limits.judged_rows
 
 
@@ -48,7 +49,7 @@ def check_large(context: Context, epoch: int, outcome: Outcome, user: dict[str, 
 
     folder, name = context.layout.checks, context.views[outcome.view].name
     results: list[Result] = []
-    if outcome.publish == "merge":
+    if outcome.publish == Publish.MERGE:
         for scope, column, ends, found in _broken(context, epoch, outcome):
             rules = [{"expect_column_values_to_be_between": {"column": column, **ends}}]
             results += validate(folder, name, epoch, scope, found, build(rules, name))
@@ -79,7 +80,7 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> str:
 
 
 def _inserted(context: Context, epoch: int, outcome: Outcome) -> str:
-    if outcome.publish == "replace":
+    if outcome.publish == Publish.REPLACE:
         return f"SELECT * FROM {parquet_ref(outcome.staging)}"
     names = columns_sql([c.name for c in context.compiled[outcome.view].program.columns])
     return f"SELECT {names} FROM {_batch(context, epoch, outcome)} WHERE {_WEIGHT} > 0"
@@ -97,5 +98,5 @@ def _sample(context: Context, sql: str, name: str) -> pd.DataFrame:
     """The first of a statement's weights, as a column of this name."""
     most = context.limits.sampled_rows
     found = context.spark().sql(f"SELECT {_WEIGHT} AS {ident(name)} FROM ({sql}) LIMIT {most}").toArrow()
-    frame: pd.DataFrame = native.plain(found).to_pandas()
+    frame: pd.DataFrame = plain(found).to_pandas()
     return frame

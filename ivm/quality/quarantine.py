@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.errors import StateError
-from ivm.lake import native
-from ivm.plan.nodes import WEIGHT
+from ivm.lake import bags
+from ivm.names import WEIGHT
+from ivm.plan.kinds import Publish
 from ivm.quality.expectations import build, judged
 from ivm.quality.gate import batch_of, state_of
 from ivm.quality.redaction import redacted
@@ -132,7 +133,7 @@ class _Look:
     def _deleted_too_often(self) -> tuple[int, pa.Table, str]:
         assert self.outcome.state is not None
         names = [c for c in self.batch.column_names if c != WEIGHT]
-        left = native.copies_left(self._published(), self._gone(), names, "rows_left")
+        left = bags.copies_left(self._published(), self._gone(), names, "rows_left")
         wrong = left.filter(pc.less(left["rows_left"], 0))
         return self._few(wrong, "rows that are deleted more often than they are there")
 
@@ -141,10 +142,10 @@ class _Look:
         keys = list(self.outcome.state.key)
         change = self.batch.group_by(keys, use_threads=False).aggregate([(WEIGHT, "sum")])
         change = change.rename_columns([*keys, WEIGHT])
-        if self.outcome.publish == "replace":
+        if self.outcome.publish == Publish.REPLACE:
             copies = change.rename_columns([*keys, "rows_of_key"])
         else:
-            copies = native.copies_left(self._published(), change, keys, "rows_of_key")
+            copies = bags.copies_left(self._published(), change, keys, "rows_of_key")
         wrong = pc.or_(pc.less(copies["rows_of_key"], 0), pc.greater(copies["rows_of_key"], 1))
         return self._few(copies.filter(wrong), "keys of which there would not be one row")
 

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.lake import native
-from ivm.names import ident
-from ivm.plan.nodes import WEIGHT
+from ivm.lake import bags
+from ivm.lake.shapes import arrow_schema, plain
+from ivm.names import WEIGHT, ident
+from ivm.plan.kinds import Publish
 from ivm.quality.expectations import JUDGED, build, judged, recorded
 from ivm.quality.fact_store import Facts, FactStore
 from ivm.quality.facts import (
@@ -65,12 +66,12 @@ def check_state(
     state, view = outcome.state, context.views[outcome.view].name
     assert state is not None
     # Where sums answer all, Great Expectations isn't asked, nor imported.
-    expectations, schema = functools.cache(lambda: build(rules, view)), native.arrow_schema(state.schema)
+    expectations, schema = functools.cache(lambda: build(rules, view)), arrow_schema(state.schema)
     kept = [k for i, rule in enumerate(rules) if (k := keepable(i, view, rule, schema)) is not None]
     published = context.log.manifest().units.get(outcome.unit)
     facts: dict[str, Numbers] = {}
-    why, size = "the table is written anew", state.rows if outcome.publish == "replace" else None
-    if batch is None and outcome.publish != "replace":
+    why, size = "the table is written anew", state.rows if outcome.publish == Publish.REPLACE else None
+    if batch is None and outcome.publish != Publish.REPLACE:
         why = "the batch is too large for this process"
     if batch is not None and published is not None:
         before, why = store.published(outcome.view, published)
@@ -162,7 +163,7 @@ def _repeated(
     if not change.num_rows:
         return moved(before, gained, [], [])
     table = unit_delta_table(context, outcome.unit, outcome.state)
-    found = native.copies_left(table, change, [kept.column], _LEFT)
+    found = bags.copies_left(table, change, [kept.column], _LEFT)
     new = found[_LEFT].to_pylist()
     by_value = dict(zip(change[kept.column].to_pylist(), change[WEIGHT].to_pylist(), strict=True))
     old = [n - by_value[v] for v, n in zip(found[kept.column].to_pylist(), new, strict=True)]
@@ -222,7 +223,7 @@ def _counted(context: Context, kept: Kept, rows: pa.Table | str, schema: pa.Sche
     if not isinstance(rows, str):
         return of_rows(kept, rows)
     type_ = schema.field(kept.column).type if kept.column else pa.null()
-    return of_sql(kept, native.plain(context.spark().sql(by_sql(kept, rows, ident(kept.column), type_)).toArrow()))
+    return of_sql(kept, plain(context.spark().sql(by_sql(kept, rows, ident(kept.column), type_)).toArrow()))
 
 
 def exact_frame(rows: pa.Table) -> Any:

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ivm.execute.changes import StoredRowsLackingError
+from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide
 from ivm.refresh.arrangements import drop_unread
 from ivm.refresh.context import Context
@@ -26,7 +27,6 @@ from ivm.refresh.incremental import Job, by_cursors, run_together
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, instead, told
 from ivm.refresh.modes import forbidden, warning
-from ivm.refresh.planning import FAILED, FULL, INCREMENTAL, UNCHANGED
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.session import statements
 
@@ -77,7 +77,7 @@ class Apply:
         for view, compiled in self.context.compiled.items():
             for name in compiled.unit_names:
                 depth[name] = 1 + max((depth.get(r, -1) for r in self.inputs.reads(view, name)), default=-1)
-                if view in self.plan.tasks and self.plan.tasks[view].strategy != UNCHANGED:
+                if view in self.plan.tasks and self.plan.tasks[view].strategy != StrategyKind.UNCHANGED:
                     waves.setdefault(depth[name], []).append((view, name))
         return [waves[d] for d in sorted(waves)]
 
@@ -102,16 +102,16 @@ class Apply:
     def _lacking(self, view: str, unit: str) -> Outcome | None:
         """The failure of a unit that may not run, or of which something that it reads is gone, or failed."""
         task = self.plan.tasks[view]
-        if task.strategy == FAILED:
+        if task.strategy == StrategyKind.FAILED:
             return self._forbidden(view, unit, task.code, task.reason)
         reads, strategy = self.inputs.reads(view, unit), task.strategy
         gone = next((r for r in reads if r in self.inputs.missing), None)
         if gone is not None:
-            return Outcome(unit, view, strategy, "failed", "", "none", None, error=str(self.inputs.missing[gone]))
+            return Outcome(unit, view, strategy, "failed", "", Publish.NONE, None, error=str(self.inputs.missing[gone]))
         failed = next((r for r in reads if r in self.outcomes and self.outcomes[r].error), None)
         why = f"{failed} failed, which it reads"
         return (
-            Outcome(unit, view, strategy, "upstream_failed", "", "none", None, error=why)
+            Outcome(unit, view, strategy, "upstream_failed", "", Publish.NONE, None, error=why)
             if failed is not None
             else None
         )
@@ -119,14 +119,18 @@ class Apply:
     def _required(self, view: str, unit: str) -> Full | None:
         """Why a unit is refreshed in full whatever has changed, if it is."""
         task = self.plan.tasks[view]
-        if task.strategy == FULL:
+        if task.strategy == StrategyKind.FULL:
             return Full(task.code, task.reason)
         mine = [self.outcomes[n] for n in self.context.compiled[view].unit_names if n in self.outcomes]
-        inner = next((o for o in mine if o.strategy == FULL and not o.error), None)
+        inner = next((o for o in mine if o.strategy == StrategyKind.FULL and not o.error), None)
         if inner is not None:
             return Full(inner.code, inner.reason)
         replaced = next(
-            (r for r in self.inputs.reads(view, unit) if r in self.outcomes and self.outcomes[r].publish == "replace"),
+            (
+                r
+                for r in self.inputs.reads(view, unit)
+                if r in self.outcomes and self.outcomes[r].publish == Publish.REPLACE
+            ),
             None,
         )
         return Full("upstream_replaced", f"{replaced!r} was replaced as a whole") if replaced is not None else None
@@ -148,7 +152,15 @@ class Apply:
         if isinstance(strategy, Unchanged):
             cursors = {r: self.inputs.cursor(r) for r in self.inputs.units[unit].reads}
             self._done(
-                Outcome(unit, view, UNCHANGED, strategy.code, strategy.reason, "none", replace(state, cursors=cursors))
+                Outcome(
+                    unit,
+                    view,
+                    StrategyKind.UNCHANGED,
+                    strategy.code,
+                    strategy.reason,
+                    Publish.NONE,
+                    replace(state, cursors=cursors),
+                )
             )
         else:
             jobs.append(Job(view, strategy, state))
@@ -190,14 +202,24 @@ class Apply:
             _log.warning("view %s: the incremental refresh of %s failed: %s", view, unit, told(error))
         if strategy is None:
             self._done(
-                Outcome(unit, view, INCREMENTAL, "failed", "", "none", None, error=told(error), first_error=told(error))
+                Outcome(
+                    unit,
+                    view,
+                    StrategyKind.INCREMENTAL,
+                    "failed",
+                    "",
+                    Publish.NONE,
+                    None,
+                    error=told(error),
+                    first_error=told(error),
+                )
             )
         return self._in_full(view, unit, strategy) if strategy is not None else []
 
     def _in_full(self, view: str, unit: str, strategy: Full) -> list[_Build]:
         """The build of a unit; none where the view's mode forbids it and the plan didn't let it."""
         shown = self.context.views[view]
-        why = forbidden(shown.mode, shown.name, strategy) if self.plan.tasks[view].strategy != FULL else ""
+        why = forbidden(shown.mode, shown.name, strategy) if self.plan.tasks[view].strategy != StrategyKind.FULL else ""
         if why:
             self._done(self._forbidden(view, unit, strategy.code, why))
         return [] if why else [_Build(view, unit, strategy)]
@@ -205,7 +227,7 @@ class Apply:
     @staticmethod
     def _forbidden(view: str, unit: str, code: str, why: str) -> Outcome:
         """The failure of a unit whose view's mode forbids what would have to be done."""
-        return Outcome(unit, view, FAILED, code, "", "none", None, error=why)
+        return Outcome(unit, view, StrategyKind.FAILED, code, "", Publish.NONE, None, error=why)
 
     def _run_builds(self, builds: Sequence[_Build]) -> None:
         """Small ones beside each other, since planning one costs more than running it; then the others, one by one."""
@@ -224,7 +246,7 @@ class Apply:
 
     def _done(self, outcome: Outcome) -> None:
         self.outcomes[outcome.unit] = outcome
-        if outcome.strategy == FULL and not outcome.error:
+        if outcome.strategy == StrategyKind.FULL and not outcome.error:
             self._record([outcome.unit])  # it may have taken hours
 
     def _record(self, units: Sequence[str], attempt: str = "") -> None:

@@ -23,9 +23,10 @@ from ivm.errors import ViewError
 from ivm.feed.deltas import source_delta
 from ivm.feed.input import Index, Wanted
 from ivm.feed.source import Snapshot, gap
-from ivm.lake import native
-from ivm.names import ident, native_ident
-from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.lake import native, parquet
+from ivm.lake.shapes import arrow_schema
+from ivm.names import WEIGHT, ident, native_ident
+from ivm.plan.nodes import EPOCH
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, UnitState, within
 from ivm.refresh.relations import frozen_table, unit_table
@@ -142,7 +143,7 @@ def followed(
     """A source up to its cursor, its times versions; or a view as of the last committed epoch, its times epochs."""
     if relation not in sources:
         state = units[relation]
-        schema = native.arrow_schema(state.schema)
+        schema = arrow_schema(state.schema)
         trace = context.layout.output_trace(relation, state.output_generation)
 
         def published(after: int, _: str, columns: Sequence[str]) -> pa.Table | None:
@@ -179,9 +180,7 @@ def followed(
             )
             return None
 
-    return Followed(
-        at.table_id, upto, at.fingerprint, native.arrow_schema(snapshot.schema), frozen_table(snapshot, upto), fed
-    )
+    return Followed(at.table_id, upto, at.fingerprint, arrow_schema(snapshot.schema), frozen_table(snapshot, upto), fed)
 
 
 class Arrangements:
@@ -249,7 +248,7 @@ def _carried_on(path: str, followed: Followed, needed: Sequence[str]) -> Arrange
     now = trace.description
     held = (*now.keys, *now.values)
     upto = upto_of(now)
-    stored = native.arrow_schema(native.table(path).schema().to_json())
+    stored = arrow_schema(native.table(path).schema().to_json())
     same = all(stored.field(c).type == followed.schema.field(c).type for c in held if c in followed.schema.names)
     other = (
         now.origin != followed.origin or upto > followed.time or (upto == followed.time and now.mark != followed.mark)
@@ -290,7 +289,7 @@ def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Seque
     schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
     path = context.layout.arrangement(asked.relation, asked.keys)
     trace = ArrangedTrace.load(
-        path, asked.keys, native.stream(in_order, schema), followed.time, followed.origin, followed.mark
+        path, asked.keys, parquet.stream(in_order, schema), followed.time, followed.origin, followed.mark
     )
     scratch.drop()
     return trace

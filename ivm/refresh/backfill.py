@@ -17,14 +17,16 @@ from ivm.engine.results import Results
 from ivm.engine.rows import Rows
 from ivm.errors import ConfigError, StateError
 from ivm.lake import native
-from ivm.names import ident
+from ivm.lake.shapes import arrow_schema
+from ivm.names import WEIGHT, ident
 from ivm.parameters import shown
-from ivm.plan.nodes import COUNT, WEIGHT, Column, Unit
+from ivm.plan.kinds import Publish, StrategyKind
+from ivm.plan.nodes import COUNT, Column, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import base, inspect_tables
-from ivm.refresh.planning import INCREMENTAL, write_plan
+from ivm.refresh.planning import write_plan
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask, with_epoch
 from ivm.refresh.relations import as_read, signed, sums, unit_table
@@ -74,7 +76,7 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
             f"The state of {view!r} is not what the last epoch left: {damaged}.",
             f"Rebuild the whole view: `ivm repair {view}`.",
         )
-    task = ViewTask(INCREMENTAL, "backfill", f"the slice {where} was rebuilt", compiled.definition)
+    task = ViewTask(StrategyKind.INCREMENTAL, "backfill", f"the slice {where} was rebuilt", compiled.definition)
     plan = EpochPlan(context.log.next_epoch(), context.log.manifest().sources, {view: task}, adopted=integrity.adopted)
     write_plan(context, plan)
     try:
@@ -100,7 +102,7 @@ def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, start
     results = Results(context.spark, scratch, plan.epoch, context.limits.result_rows)
     sql = consolidated(f"{fresh}\nUNION ALL\n{published}", compiled.program.columns)
     rows = results.rows(sql, (*compiled.program.columns, Column(WEIGHT, "bigint")))
-    batch = _stored(rows, pa.schema([*native.arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
+    batch = _stored(rows, pa.schema([*arrow_schema(state.schema), pa.field(WEIGHT, pa.int64())]))
     unit = compiled.program.units[-1] if compiled.program.units else None
     if unit is not None and unit.reduce is not None and unit.reduce.linear:
         _rebuild_accumulators(context, unit, manifest, where, results)
@@ -117,9 +119,17 @@ def _apply_slice(context: Context, plan: EpochPlan, view: str, where: str, start
         batches=with_epoch(state.batches, plan.epoch, manifest.epoch),
     )
     seconds = time.perf_counter() - started
-    publish = "merge" if batch.num_rows else "none"
+    publish = Publish.MERGE if batch.num_rows else Publish.NONE
     return Outcome(
-        view, view, INCREMENTAL, task.code, task.reason, publish, after, rows_out=batch.num_rows, seconds=seconds
+        view,
+        view,
+        StrategyKind.INCREMENTAL,
+        task.code,
+        task.reason,
+        publish,
+        after,
+        rows_out=batch.num_rows,
+        seconds=seconds,
     )
 
 
@@ -193,7 +203,7 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
     )
     having = " OR ".join(f"SUM({ident(s)}) <> 0" for s in names)
     batch = results.rows(f"SELECT {added} FROM ({both}) GROUP BY {columns_sql(keys)} HAVING {having}", columns)
-    schema = native.arrow_schema(native.table(path).schema().to_json())
+    schema = arrow_schema(native.table(path).schema().to_json())
     append_batch(
         path,
         _stored(batch, pa.schema([schema.field(c.name) for c in columns])),

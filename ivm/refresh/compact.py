@@ -19,9 +19,10 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.engine.rows import stage
-from ivm.lake import native
+from ivm.lake import native, parquet
 from ivm.lake.files import put_files
 from ivm.lake.log import tagged
+from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import beyond_arrow
 from ivm.names import ident, native_ident, table_ref
 from ivm.plan.nodes import COUNT, EPOCH, Column, Unit
@@ -169,7 +170,7 @@ def _can_be_read(context: Context, unit: str, state: UnitState) -> bool:
     try:
         for path in paths(context, unit, state).values():
             files = native.data_files(path, native.table(path)) if native.exists(path) else []
-            for _ in native.parquet(*files).to_batches() if files else ():
+            for _ in parquet.dataset(*files).to_batches() if files else ():
                 pass
     except Exception:  # noqa: BLE001 - whatever keeps it from being read
         return False
@@ -188,7 +189,7 @@ def _waiting(context: Context, manifest: Manifest) -> dict[str, tuple[int, ...]]
 
 def _as_it_is(context: Context, unit: str, state: UnitState) -> UnitState:
     """The state with its tables' new heads: the rows are the same."""
-    heads = heads_of(context, unit, state)
+    heads = heads_of(context, unit, state, state.heads)
     return replace(state, heads=heads, version=heads[TABLE].version if TABLE in heads else state.version)
 
 
@@ -203,7 +204,7 @@ def _but(upto: int, epochs: Sequence[int]) -> Ranges:
 
 
 def _by_day(state: UnitState) -> bool:
-    return DAY in [f.name for f in native.arrow_schema(state.schema)]
+    return DAY in [f.name for f in arrow_schema(state.schema)]
 
 
 def _companion(context: Context, name: str, state: UnitState) -> list[str]:
@@ -254,7 +255,7 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
     before = _shape(delta)
     if before[1] > 1 or len(state.batches) > 1:
         columns = [*accumulator_columns(unit.reduce), Column(EPOCH, "bigint")]
-        schema = native.arrow_schema(delta.schema().to_json())
+        schema = arrow_schema(delta.schema().to_json())
         assert [c.name for c in columns] == schema.names
         if before[0] > context.limits.result_rows:
             folder = context.layout.scratch(context.log.next_epoch(), "compact") / unit.name

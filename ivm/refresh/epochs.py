@@ -24,7 +24,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import IvmError, StateError
-from ivm.lake import native
+from ivm.lake import native, parquet
 from ivm.lake.log import fingerprint, tagged
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 from ivm.storage.location import Location
@@ -182,7 +182,7 @@ class EpochLog:
         if files != self._files:
             grown = bool(self._files) and self._files < files
             rows = (
-                native.parquet(*sorted(files - self._files, key=str)).to_table() if grown else native.read(self._delta)
+                parquet.dataset(*sorted(files - self._files, key=str)).to_table() if grown else native.read(self._delta)
             )
             known = self._events if grown else []
             self._events = sorted([*known, *_events(rows)], key=lambda e: (e.epoch, e.at))

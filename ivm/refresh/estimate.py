@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.lake import native
+from ivm.plan.kinds import StrategyKind
 from ivm.refresh.backfill import check_condition
 from ivm.refresh.context import Context
-from ivm.refresh.planning import FULL, INCREMENTAL, UNCHANGED, plan_epoch
+from ivm.refresh.planning import plan_epoch
 from ivm.refresh.records import ViewTask
 from ivm.refresh.relations import unit_table
 from ivm.refresh.run import committed_or_raise
@@ -37,7 +38,7 @@ class Work:
     """What is done for one view. `rows` are those that are written anew, at most; None where that isn't known yet."""
 
     view: str
-    strategy: str
+    strategy: StrategyKind
     reason: str
     reads: tuple[Reading, ...]
     rows: int | None
@@ -68,7 +69,9 @@ def estimate_days(context: Context, view: str, first: datetime.date, last: datet
     """A view that takes in past days: what has changed is applied, then what is kept of the days is compared."""
     plan = plan_epoch(context, [view])
     tasks = plan.tasks if plan is not None else {}
-    again = _work(context, [(view, ViewTask(FULL, "backfill", "only where a day differs from its sources", ""))])
+    again = _work(
+        context, [(view, ViewTask(StrategyKind.FULL, "backfill", "only where a day differs from its sources", ""))]
+    )
     return Estimate(
         f"view {context.views[view].name} takes in the days {first} to {last}",
         _work(context, ((v, t) for v, t in tasks.items())) + again,
@@ -87,7 +90,9 @@ def estimate_slice(context: Context, view: str, where: str) -> Estimate:
     condition = check_condition(context, view, where)
     table = unit_table(context, view, state)
     rows = context.spark().sql(f"SELECT count(*) AS n FROM {table} WHERE {condition}").collect()[0][0]
-    task = ViewTask(INCREMENTAL, "backfill", f"the slice {where} is recomputed; what differs is written", "")
+    task = ViewTask(
+        StrategyKind.INCREMENTAL, "backfill", f"the slice {where} is recomputed; what differs is written", ""
+    )
     (work,) = _work(context, [(view, task)])
     return Estimate(
         f"a slice of view {context.views[view].name} is built anew",
@@ -104,11 +109,11 @@ def _work(context: Context, tasks: Iterable[tuple[str, ViewTask]]) -> tuple[Work
             task.strategy,
             task.reason,
             tuple(_reading(context, r) for r in context.compiled[view].program.relations),
-            units[view].rows if task.strategy == FULL and view in units else None,
+            units[view].rows if task.strategy == StrategyKind.FULL and view in units else None,
             _seconds(context, view),
         )
         for view, task in tasks
-        if task.strategy != UNCHANGED
+        if task.strategy != StrategyKind.UNCHANGED
     )
 
 
@@ -136,7 +141,7 @@ def _seconds(context: Context, view: str) -> float | None:
     epochs = sorted({e.epoch for e in context.log.events() if e.status == "committed"}, reverse=True)
     for epoch in epochs:
         mine = [o for o in context.log.outcomes(epoch).values() if o.view == view]
-        if any(o.unit == view and o.strategy == FULL and not o.error for o in mine):
+        if any(o.unit == view and o.strategy == StrategyKind.FULL and not o.error for o in mine):
             return round(sum(o.seconds for o in mine), 3)
     return None
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from ivm.feed.source import Snapshot
 from ivm.lake import native
+from ivm.plan.kinds import StrategyKind
 from ivm.plan.nodes import Unit
 from ivm.planner.estimate import Estimate, Size, full_estimate, total, unit_estimate
 from ivm.refresh.arrangements import arrangements
@@ -40,9 +41,9 @@ def forecast(
     known = _Known(context, snapshots, manifest)
     found: dict[str, Estimate] = {}
     for view, task in tasks.items():
-        if task.strategy in ("incremental", "full"):
+        if task.strategy in (StrategyKind.INCREMENTAL, StrategyKind.FULL):
             try:
-                found[view] = known.full(view, task) if task.strategy == "full" else known.incremental(view)
+                found[view] = known.full(view, task) if task.strategy == StrategyKind.FULL else known.incremental(view)
             except Exception as error:  # noqa: BLE001 - an estimate decides nothing, so nothing may fail for it
                 _log.debug("there is no estimate of %s: %s", view, error)
     return found
@@ -88,7 +89,7 @@ class _Known:
         state, past = self.manifest.units[unit.name], self.past[unit.name]
         deltas = {r: self.changed(r, state) for r in unit.reads}
         if None in deltas.values():
-            return Estimate("incremental", "incremental", "only what changed is applied")
+            return Estimate(StrategyKind.INCREMENTAL, "incremental", "only what changed is applied")
         asked = {(a.relation, a.keys) for a in arrangements(self.context)}
         return unit_estimate(
             unit, {r: self.facts(r) for r in (*unit.reads, unit.name)}, {r: n for r, n in deltas.items() if n},
@@ -142,16 +143,18 @@ class _Known:
 
 def pasts(context: Context, units: set[str]) -> dict[str, Past]:
     """What the log tells of units' last successful refreshes."""
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {u: {"incremental": [], "full": []} for u in units}
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {
+        u: {StrategyKind.INCREMENTAL: [], StrategyKind.FULL: []} for u in units
+    }
     for event in reversed(context.log.events()):
         if event.status != "applied" or event.unit not in found:
             continue
-        kind = "incremental" if '"strategy": "incremental"' in event.detail else "full"
+        kind = StrategyKind.INCREMENTAL if '"strategy": "incremental"' in event.detail else StrategyKind.FULL
         if len(found[event.unit][kind]) < REMEMBERED:
             outcome = json.loads(event.detail)
             if not outcome["error"] and outcome["strategy"] == kind:
                 found[event.unit][kind].append(outcome)
-    return {unit: _past(kinds["incremental"], kinds["full"]) for unit, kinds in found.items()}
+    return {unit: _past(kinds[StrategyKind.INCREMENTAL], kinds[StrategyKind.FULL]) for unit, kinds in found.items()}
 
 
 def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]]) -> Past:

@@ -16,14 +16,16 @@ from ivm.engine.rows import stage, write_counted
 from ivm.execute.fixpoint import compute
 from ivm.lake import native
 from ivm.lake.files import commit_files
+from ivm.lake.shapes import arrow_schema, plain
 from ivm.lake.types import stored_schema
-from ivm.names import parquet_ref
-from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
+from ivm.names import WEIGHT, parquet_ref
+from ivm.plan.kinds import Publish, StrategyKind
+from ivm.plan.nodes import EPOCH, Column, Leaf, Unit
 from ivm.planner.choose import wide_products
 from ivm.planner.strategy import Full
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, told
-from ivm.refresh.planning import ANEW, FULL
+from ivm.refresh.planning import ANEW
 from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
 from ivm.refresh.relations import signed, unit_table
 from ivm.refresh.settings import settings
@@ -70,7 +72,9 @@ class FullBuild:
             warning = self._warning(view, unit) if strategy.code in ("first_build", "definition_changed") else ""
             return replace(self._build(view, unit, strategy.code, strategy.reason), warning=warning, first_error=first)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-            return Outcome(unit, view, FULL, "failed", "", "none", None, error=told(error), first_error=first)
+            return Outcome(
+                unit, view, StrategyKind.FULL, "failed", "", Publish.NONE, None, error=told(error), first_error=first
+            )
 
     def _first_error(self, view: str, strategy: Full) -> str:
         """What the incremental refresh failed with, in this epoch or in an earlier one."""
@@ -135,8 +139,8 @@ class FullBuild:
             )
             rows_out = batch.num_rows
         return Outcome(
-            unit_name, view, FULL, code, reason,
-            "replace" if batch is None else "merge" if batch.num_rows else "none", state,
+            unit_name, view, StrategyKind.FULL, code, reason,
+            Publish.REPLACE if batch is None else Publish.MERGE if batch.num_rows else Publish.NONE, state,
             rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started,
             staging=staging.url if batch is None else "",
         )  # fmt: skip
@@ -196,5 +200,5 @@ class FullBuild:
             return None
         names = [c.name for c in columns]
         new, old = signed(parquet_ref(staging.url), names, 1), signed(unit_table(self.context, unit, before), names, -1)
-        result = native.plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
-        return result.cast(pa.schema([*native.arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))
+        result = plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
+        return result.cast(pa.schema([*arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ivm.lake import native
+from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.estimate import Estimate
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import Event
-from ivm.refresh.planning import FAILED, FULL
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json
 
 #: What became of a view in an epoch.
@@ -34,7 +34,7 @@ class Refreshed:
     at: str
     view: str
     result: str
-    strategy: str
+    strategy: StrategyKind
     code: str
     reason: str
     rows_in: int = 0
@@ -50,7 +50,7 @@ class Refreshed:
     @property
     def saved(self) -> float | None:
         """Seconds less than the view's last full refresh took; None for a full one, or one that ended otherwise."""
-        if self.strategy == FULL or self.full_seconds is None or self.result not in (PUBLISHED, SAME):
+        if self.strategy == StrategyKind.FULL or self.full_seconds is None or self.result not in (PUBLISHED, SAME):
             return None
         return round(self.full_seconds - self.seconds, 3)
 
@@ -134,7 +134,7 @@ def _passed(context: Context, number: int, epoch: _Epoch, full: dict[str, float]
     when = next((e.at for e in (epoch.planned, epoch.closed) if e is not None), None)
     at = when.isoformat(timespec="seconds") if when is not None else ""
     broken = [
-        Refreshed(number, at, _shown(context, v), ERROR, FAILED, "broken", "", error=why)
+        Refreshed(number, at, _shown(context, v), ERROR, StrategyKind.FAILED, "broken", "", error=why)
         for v, why in plan.broken.items()
     ]
     return Passed(number, at, status, (*views, *broken), plan.note)
@@ -154,7 +154,7 @@ def _refreshed(
     view, mine = applied[0], [o for _, o in applied[1]]
     failed = next((o for o in mine if o.error), None)
     top = next((o for o in mine if o.unit == view), mine[-1])
-    lead = failed or next((o for o in mine if o.strategy == FULL), top)
+    lead = failed or next((o for o in mine if o.strategy == StrategyKind.FULL), top)
     error = failed.error if failed is not None else ""
     failure = manifest.failing.get(view) if manifest is not None else None
     if not error and failure is not None and failure.epoch == number:
@@ -164,11 +164,11 @@ def _refreshed(
         ERROR if error
         else status if status != "committed"
         else HELD if held is not None
-        else SAME if all(o.publish == "none" for o in mine)
+        else SAME if all(o.publish == Publish.NONE for o in mine)
         else PUBLISHED
     )  # fmt: skip
     seconds = round(sum(o.seconds for o in mine), 3)
-    if lead.strategy == FULL and not error:
+    if lead.strategy == StrategyKind.FULL and not error:
         full[view] = seconds
     task, state = plan.tasks.get(view), manifest.units.get(view) if manifest is not None else None
     return Refreshed(

@@ -24,12 +24,13 @@ from ivm.feed.datasets import Datasets
 from ivm.feed.input import Input
 from ivm.feed.staged_datasets import StagedDatasets
 from ivm.lake import native
+from ivm.lake.shapes import arrow_schema
+from ivm.names import WEIGHT
 from ivm.parameters import AUTO
-from ivm.plan.nodes import WEIGHT
+from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.lanes import stays_with_spark
 from ivm.planner.strategy import Fixpoint, Incremental
 from ivm.refresh.inputs import Inputs
-from ivm.refresh.planning import INCREMENTAL
 from ivm.refresh.records import EMBEDDED, Cursor, Outcome, UnitState, with_epoch
 from ivm.refresh.settings import STARTED
 from ivm.rewrite.slices import Requests
@@ -154,7 +155,7 @@ def _embedded(
 def _typed(changes: Changes, state: UnitState) -> Changes:
     """The changes, if their columns have exactly the types that Spark gave the unit's. Raises StaysWithSparkError."""
     found = [changes.rows.schema.types] if isinstance(changes.rows, pa.Table) else []
-    wanted = [*native.arrow_schema(state.schema).types, pa.int64()]
+    wanted = [*arrow_schema(state.schema).types, pa.int64()]
     if found != [wanted]:
         raise StaysWithSparkError(f"its columns would be {', '.join(map(str, *found))}")
     return changes
@@ -193,7 +194,8 @@ def _stored(inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seco
     after = replace(state, cursors=cursors, epoch=plan.epoch if batch.num_rows else state.epoch, batches=batches)
     task = plan.tasks[job.view]
     return Outcome(
-        unit.name, job.view, INCREMENTAL, task.code, task.reason, "merge" if batch.num_rows else "none", after,
+        unit.name, job.view, StrategyKind.INCREMENTAL, task.code, task.reason,
+        Publish.MERGE if batch.num_rows else Publish.NONE, after,
         rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()),
         rows_read=datasets.rows_read((*unit.reads, unit.name)),
         rows_out=batch.num_rows, seconds=seconds + time.perf_counter() - started,
@@ -204,7 +206,7 @@ def _stored(inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seco
 def _store(inputs: Inputs, job: Job, changes: Changes) -> Rows:
     """Append what was made to the unit's traces; returns the output batch as it is stored."""
     unit, state, context, epoch = job.strategy.unit, job.state, inputs.context, inputs.plan.epoch
-    schema, batch = native.arrow_schema(state.schema), changes.rows
+    schema, batch = arrow_schema(state.schema), changes.rows
     if not isinstance(batch, StagedRows):
         stored = pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
         batch = batch.rename_columns(stored.names).cast(stored)

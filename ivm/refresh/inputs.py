@@ -18,9 +18,10 @@ from ivm.feed.deltas import GapError, source_delta
 from ivm.feed.input import Accumulators, Input
 from ivm.feed.source import Snapshot, count_rows
 from ivm.feed.states import ones
-from ivm.lake import native
+from ivm.lake.shapes import arrow_schema
+from ivm.names import WEIGHT
 from ivm.plan.anchors import keyable
-from ivm.plan.nodes import EPOCH, WEIGHT, Column, Relation, Unit
+from ivm.plan.nodes import EPOCH, Column, Relation, Unit
 from ivm.refresh.arrangements import Arrangements, followed
 from ivm.refresh.context import Context
 from ivm.refresh.instants import clock_rows, clock_values
@@ -229,7 +230,7 @@ class Inputs:
 
     def _unit_delta(self, relation: str, cursor: Cursor) -> Rows:
         state, columns = self.state(relation), [c.name for c in self.columns(relation)]
-        schema = native.arrow_schema(state.schema)
+        schema = arrow_schema(state.schema)
         if state.epoch <= cursor.epoch:  # nothing was written since
             return pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())]).empty_table()
         path = self.context.layout.output_trace(relation, state.output_generation)
@@ -287,7 +288,7 @@ def _needed_columns(units: Iterable[Unit]) -> dict[str, set[str]]:
 
 
 def _only(schema: str, columns: Sequence[Column]) -> pa.Schema:
-    stored = native.arrow_schema(schema)
+    stored = arrow_schema(schema)
     return pa.schema([stored.field(c.name) for c in columns])
 
 

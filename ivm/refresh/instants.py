@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.errors import StateError
-from ivm.lake import native
-from ivm.names import ident
+from ivm.lake.shapes import plain
+from ivm.names import WEIGHT, ident
 from ivm.parameters import shown
-from ivm.plan.nodes import CLOCK_VALUE, WEIGHT, Clock
+from ivm.plan.nodes import CLOCK_VALUE, Clock
 from ivm.refresh.records import Cursor, UnitState
 from ivm.refresh.settings import TIME_ZONE
 from ivm.sql.temporal import clock_sql, is_clock, is_daily
+from ivm.zset.weighted import consolidate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,8 +96,8 @@ def clock_values(spark: SparkSession, clock: Clock, since: int, upto: int) -> tu
     Spark evaluates both: columns `CLOCK_VALUE`, and in the delta WEIGHT.
     """
     weighted = (f"{clock_sql(clock, at)}, {weight} AS {ident(WEIGHT)}" for at, weight in ((upto, 1), (since, -1)))
-    rows = native.plain(spark.sql("\nUNION ALL\n".join(weighted)).toArrow())
+    rows = plain(spark.sql("\nUNION ALL\n".join(weighted)).toArrow())
     if getattr(rows.schema.field(CLOCK_VALUE).type, "tz", None):  # Spark gives times in the session's zone
         rows = rows.set_column(0, CLOCK_VALUE, rows[CLOCK_VALUE].cast(pa.timestamp("us", "UTC")))
     now = rows.filter(pc.equal(rows[WEIGHT], 1)).select([CLOCK_VALUE])
-    return now, native.consolidate(rows, [CLOCK_VALUE])
+    return now, consolidate(rows, [CLOCK_VALUE])

@@ -10,7 +10,7 @@ rows, and older files may be gone. Anything else is damage, which is mended by a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ivm.lake import native
@@ -39,10 +39,10 @@ def paths(context: Context, unit: str, state: UnitState) -> dict[str, str]:
     return {TABLE: layout.table(unit, state.public), **found} if state.arranged else found
 
 
-def heads_of(context: Context, unit: str, state: UnitState) -> dict[str, Head]:
-    """A unit's tables as they are now. Raises StateError where somebody else changed one last."""
+def heads_of(context: Context, unit: str, state: UnitState, known: Mapping[str, Head]) -> dict[str, Head]:
+    """A unit's tables as they are now. Raises StateError where somebody else changed one after its `known` head."""
     return {
-        what: own_head(path, context.log.identity)
+        what: own_head(path, context.log.identity, known.get(what))
         for what, path in paths(context, unit, state).items()
         if native.exists(path)
     }

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from ivm.engine.rows import stage
 from ivm.feed.states import shifted
-from ivm.lake import native
+from ivm.lake import native, parquet
 from ivm.lake.files import commit_files, takes_files
+from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import columns_of
-from ivm.names import ident, table_ref
-from ivm.plan.nodes import EPOCH, WEIGHT, Column
+from ivm.names import WEIGHT, ident, table_ref
+from ivm.plan.nodes import EPOCH, Column
 from ivm.refresh.context import Context
 from ivm.refresh.records import UnitState
 from ivm.refresh.relations import batches, unit_table
@@ -61,12 +62,12 @@ def write_anew(context: Context, unit: str, into: Target, stamp: int) -> None:
     names = [c.name for c in columns]
     batch = f"({batches(context, unit, into.after, names, f'{ident(EPOCH)} = {int(stamp)}')})"
     sql = shifted(columns, unit_table(context, unit, into.before), batch)
-    schema = native.arrow_schema(into.after.schema)
+    schema = arrow_schema(into.after.schema)
     staged = stage(context.spark(), sql, _place(context, unit, into.version), columns)
     if takes_files(into.path, schema):
         commit_files(into.path, staged.location, into.app, into.version, "overwrite", schema, note=into.note)
     else:
-        rows = native.stream(staged.location, schema)
+        rows = parquet.stream(staged.location, schema)
         native.overwrite(into.path, rows, into.app, into.version, note=into.note)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ivm.feed.source import Snapshot, gap
 from ivm.parameters import AUTO
+from ivm.plan.kinds import StrategyKind
 from ivm.planner.strategy import Full
 from ivm.refresh import definitions
 from ivm.refresh.context import Context
@@ -25,8 +26,6 @@ from ivm.refresh.views import Compiled
 from ivm.session import own_condition, starts_plain
 from ivm.sql.temporal import is_clock
 
-#: Strategies a task can have. A FAILED task is not run: its view's mode forbids what would have to be done.
-INCREMENTAL, FULL, UNCHANGED, FAILED = "incremental", "full", "unchanged", "failed"
 #: Full refreshes after which nothing of the earlier generation is relied on: tables are replaced as wholes.
 ANEW = ("recovered", "damaged")
 
@@ -56,7 +55,7 @@ def plan_epoch(
     for name in (n for n in compiled if n in wanted):
         task = _task(context, compiled[name], snapshots, manifest, integrity, tasks, now, name in rebuild, may_start)
         tasks[name] = task if name in rebuild else _permitted(context, name, task)
-    if all(t.strategy == UNCHANGED for t in tasks.values()) and not integrity.adopted:
+    if all(t.strategy == StrategyKind.UNCHANGED for t in tasks.values()) and not integrity.adopted:
         return None
     sources = {n: Cursor(s.version, s.table_id, fingerprint=s.fingerprint) for n, s in snapshots.items()}
     again = [
@@ -94,13 +93,13 @@ def _with_upstream(compiled: dict[str, Compiled], views: Iterable[str] | None, b
 def _permitted(context: Context, view: str, task: ViewTask) -> ViewTask:
     """The task, or its failure where the view's mode forbids it."""
     mode, name = context.views[view].mode, context.views[view].name
-    why = forbidden(mode, name, Full(task.code, task.reason)) if task.strategy == FULL else ""
-    return replace(task, strategy=FAILED, reason=why) if why else task
+    why = forbidden(mode, name, Full(task.code, task.reason)) if task.strategy == StrategyKind.FULL else ""
+    return replace(task, strategy=StrategyKind.FAILED, reason=why) if why else task
 
 
 def _surprises(context: Context, tasks: dict[str, ViewTask]) -> list[str]:
     """What mode warn says of the tasks."""
-    full = {n: Full(t.code, t.reason) for n, t in tasks.items() if t.strategy == FULL}
+    full = {n: Full(t.code, t.reason) for n, t in tasks.items() if t.strategy == StrategyKind.FULL}
     return [f"view {context.views[n].name}: {w}" for n, f in full.items() if (w := warning(context.views[n].mode, f))]
 
 
@@ -117,28 +116,28 @@ def _task(
 ) -> ViewTask:
     program, definition = compiled.program, compiled.definition
 
-    def task(strategy: str, code: str, reason: str) -> ViewTask:
+    def task(strategy: StrategyKind, code: str, reason: str) -> ViewTask:
         return ViewTask(strategy, code, reason, definition)
 
     units = compiled.unit_names
     state = manifest.units.get(program.view)
     if state is None or any(u not in manifest.units for u in units):
-        return task(FULL, "first_build", "the view is built for the first time")
+        return task(StrategyKind.FULL, "first_build", "the view is built for the first time")
     damaged = next((integrity.damaged[u] for u in units if u in integrity.damaged), "")
     if damaged:
-        return task(FULL, "damaged", f"its state is not what the last epoch left: {damaged}")
+        return task(StrategyKind.FULL, "damaged", f"its state is not what the last epoch left: {damaged}")
     if other := definitions.difference(state.definition, compiled, context.layout.programs):
-        return task(FULL, "definition_changed", other)
+        return task(StrategyKind.FULL, "definition_changed", other)
     if rebuild:
-        return task(FULL, "backfill", "a rebuild was asked for")
+        return task(StrategyKind.FULL, "backfill", "a rebuild was asked for")
     failure = manifest.failing.get(program.view)
     if failure is not None and failure.incremental and not of_its_own(failure):
-        return task(FULL, "recovered", f"it failed in epoch {failure.epoch}: {failure.incremental}")
+        return task(StrategyKind.FULL, "recovered", f"it failed in epoch {failure.epoch}: {failure.incremental}")
     held = manifest.held.get(program.view)
     if held is not None and held.impossible:
-        return task(FULL, "recovered", f"its batch of epoch {held.epoch} was wrong: {held.reason}")
+        return task(StrategyKind.FULL, "recovered", f"its batch of epoch {held.epoch} was wrong: {held.reason}")
     if not program.deterministic:
-        return task(FULL, program.refusals[0].code, program.refusals[0].reason)
+        return task(StrategyKind.FULL, program.refusals[0].code, program.refusals[0].reason)
     moved = False
     for unit in units:
         for relation, cursor in manifest.units[unit].cursors.items():
@@ -146,26 +145,26 @@ def _task(
                 snapshot = snapshots[relation]
                 why = gap(snapshot, cursor.version or 0, cursor.table_id, cursor.fingerprint)
                 if why:
-                    return task(FULL, "feed_gap", f"the change feed of {relation!r} has a gap: {why}")
+                    return task(StrategyKind.FULL, "feed_gap", f"the change feed of {relation!r} has a gap: {why}")
                 moved = moved or snapshot.version != cursor.version
             elif is_clock(relation):
                 moved = moved or is_due(relation, cursor.version or 0, now, state.settings)
             else:
                 upstream = manifest.units.get(relation)
-                if (relation in tasks and tasks[relation].strategy != UNCHANGED) or (
+                if (relation in tasks and tasks[relation].strategy != StrategyKind.UNCHANGED) or (
                     upstream is not None and upstream.epoch != cursor.epoch
                 ):
                     moved = True
                 if upstream is not None and upstream.since > cursor.epoch:
-                    return task(FULL, "upstream_replaced", f"{relation!r} was replaced as a whole")
+                    return task(StrategyKind.FULL, "upstream_replaced", f"{relation!r} was replaced as a whole")
     other = changed(state.settings, _now(context, moved, may_start) or state.settings)
     if other:
-        return task(FULL, "settings_changed", f"the session's settings changed: {other}")
+        return task(StrategyKind.FULL, "settings_changed", f"the session's settings changed: {other}")
     if not moved:
-        return task(UNCHANGED, "unchanged", "nothing that the view reads has changed")
+        return task(StrategyKind.UNCHANGED, "unchanged", "nothing that the view reads has changed")
     if not program.incremental:
-        return task(FULL, program.refusals[0].code, program.refusals[0].reason)
-    return task(INCREMENTAL, "incremental", "only what changed is applied")
+        return task(StrategyKind.FULL, program.refusals[0].code, program.refusals[0].reason)
+    return task(StrategyKind.INCREMENTAL, "incremental", "only what changed is applied")
 
 
 def _now(context: Context, moved: bool, may_start: bool) -> dict[str, str]:

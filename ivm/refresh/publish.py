@@ -16,17 +16,18 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from ivm.errors import StateError
-from ivm.lake import native
+from ivm.lake import bags, native, parquet
 from ivm.lake.files import commit_files, takes_files
 from ivm.lake.log import since
+from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import beyond_arrow, columns_of, padded_columns
-from ivm.names import parquet_ref, spark_path
-from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.names import WEIGHT, parquet_ref, spark_path
+from ivm.plan.kinds import Publish, StrategyKind
+from ivm.plan.nodes import EPOCH
 from ivm.planner.lanes import Publishing, publishing
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.large import Target, merge, write_anew
-from ivm.refresh.planning import INCREMENTAL
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
 from ivm.session import error_text, stored_as_read
 from ivm.storage.location import Location
@@ -87,8 +88,9 @@ def _publish_units(
                 raise StateError(
                     f"{behind} could not be published, which it reads.", "Both are tried again by the next refresh."
                 )
-            state = _publish_unit(context, epoch, outcome, before.units.get(outcome.unit))
-            units[outcome.unit] = _as_it_lies(context, outcome.unit, state)
+            last = before.units.get(outcome.unit)
+            state = _publish_unit(context, epoch, outcome, last)
+            units[outcome.unit] = _as_it_lies(context, outcome.unit, state, last)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             trouble[outcome.unit] = f"it could not be published: {error_text(error) or type(error).__name__}"
             _log.warning("view %s, epoch %s: %s", outcome.view, epoch, trouble[outcome.unit])
@@ -96,13 +98,13 @@ def _publish_units(
     return units, trouble
 
 
-def _as_it_lies(context: Context, unit: str, state: UnitState) -> UnitState:
+def _as_it_lies(context: Context, unit: str, state: UnitState, before: UnitState | None) -> UnitState:
     """A published unit's state with its tables' heads.
 
     The version is the head's: where others moved the rows between files since (this epoch may have been planned days
     ago), the files of the older one may be gone. Raises StateError where they changed rows.
     """
-    heads = heads_of(context, unit, state)
+    heads = heads_of(context, unit, state, before.heads if before is not None else {})
     return replace(state, heads=heads, version=heads[TABLE].version if TABLE in heads else state.version)
 
 
@@ -119,7 +121,9 @@ def _failing(
     for outcome in outcomes.values():
         if outcome.error and outcome.code != "upstream_failed":
             known = before.failing.get(outcome.view)
-            if outcome.strategy == INCREMENTAL:  # the full refresh was left out, since it had failed likewise
+            if (
+                outcome.strategy == StrategyKind.INCREMENTAL
+            ):  # the full refresh was left out, since it had failed likewise
                 failing[outcome.view] = Failure(plan.epoch, outcome.error, known.full if known is not None else "")
             else:
                 failing[outcome.view] = Failure(plan.epoch, outcome.first_error, outcome.error)
@@ -135,12 +139,12 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
     app, stamp = context.app(outcome.unit, "table"), outcome.stamp or epoch
     trace = context.layout.output_trace(outcome.unit, state.output_generation)
     if not state.arranged:
-        if outcome.publish != "merge" or before is None:
+        if outcome.publish != Publish.MERGE or before is None:
             return state
         return replace(state, rows=before.rows + gained(trace, stamp))
-    if outcome.publish == "none":
+    if outcome.publish == Publish.NONE:
         return replace(state, version=before.version, rows=before.rows) if before is not None else state
-    if outcome.publish == "replace":
+    if outcome.publish == Publish.REPLACE:
         _replace(context, path, outcome, epoch, app)
         expected = state.rows
     else:
@@ -148,9 +152,9 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
         _unchanged_since(context, path, before)
         how = publishing(outcome.rows_out, before.rows, context.layout.base.local, context.limits)
         if how is Publishing.NATIVE:
-            schema = native.arrow_schema(state.schema)
+            schema = arrow_schema(state.schema)
             batch = native.read(native.table(trace), [*schema.names, WEIGHT], f"{EPOCH} = {stamp}")
-            native.merge(path, batch, state.key, app, epoch, _note(state))
+            bags.merge(path, batch, state.key, app, epoch, _note(state))
             expected = before.rows + (pc.sum(batch[WEIGHT]).as_py() or 0)
         else:
             into = Target(path, before, state, app, epoch, _note(state))
@@ -186,17 +190,17 @@ def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str
     assert state is not None
     if native.last_txn(path, app) == epoch:
         return
-    schema, staging = native.arrow_schema(state.schema), Location.of(outcome.staging)
+    schema, staging = arrow_schema(state.schema), Location.of(outcome.staging)
     alone = beyond_arrow(state.schema)
     if state.rows <= context.limits.compare_rows and not alone:
-        rows = native.stream(staging, schema)
+        rows = parquet.stream(staging, schema)
         native.overwrite(path, rows, app, epoch, context.retention.output(), _note(state))
         return
     if not alone and not padded_columns(state.schema) and takes_files(path, schema):
         commit_files(path, staging, app, epoch, "overwrite", schema, context.retention.output(), _note(state))
         return
     if not context.layout.base.local and not alone:
-        native.overwrite(path, native.stream(staging, schema), app, epoch, context.retention.output(), _note(state))
+        native.overwrite(path, parquet.stream(staging, schema), app, epoch, context.retention.output(), _note(state))
         return
     writer = (
         context.spark()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Context
-from ivm.refresh.planning import UNCHANGED
 from ivm.refresh.run import ViewReport, view_reports
 
 
@@ -19,5 +19,5 @@ def reports_since(context: Context, first: int) -> dict[str, ViewReport]:
     for epoch in sorted(e for e in planned if log.has(e, "committed")):
         plan = log.plan(epoch)
         done = view_reports(context, plan, log.outcomes(epoch), [*plan.tasks, *plan.broken])
-        found |= {n: r for n, r in done.items() if n not in found or r.strategy != UNCHANGED or r.error}
+        found |= {n: r for n, r in done.items() if n not in found or r.strategy != StrategyKind.UNCHANGED or r.error}
     return found

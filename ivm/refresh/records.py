@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ivm.errors import StateError
 from ivm.lake.log import Head
+from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.estimate import Estimate
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ class ViewTask:
     Apply may still find an empty delta, or that a full refresh is cheaper; `estimate` says what is to be expected.
     """
 
-    strategy: str
+    strategy: StrategyKind
     code: str
     reason: str
     definition: str
@@ -162,10 +163,10 @@ class Outcome:
 
     unit: str
     view: str
-    strategy: str
+    strategy: StrategyKind
     code: str
     reason: str
-    publish: str
+    publish: Publish
     state: UnitState | None
     rows_in: int = 0
     rows_read: int = 0

@@ -16,8 +16,10 @@ from deltalake import DeltaTable
 from ivm.errors import StateError
 from ivm.feed.source import Snapshot, other_commit
 from ivm.lake import native
-from ivm.names import ident, parquet_ref, table_ref
-from ivm.plan.nodes import EPOCH, WEIGHT, Column, Leaf, Unit
+from ivm.lake.shapes import arrow_schema
+from ivm.names import WEIGHT, ident, parquet_ref, table_ref
+from ivm.plan.kinds import Publish
+from ivm.plan.nodes import EPOCH, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.instants import clock_rows
 from ivm.refresh.records import Cursor, Manifest, Outcome, UnitState, within
@@ -103,13 +105,13 @@ def after_epoch(
     """The rows of a unit in an epoch that is being applied, whatever became of it there (None: it did not run)."""
     state = outcome.state if outcome is not None and outcome.state is not None else before
     assert state is not None
-    listed = columns_sql(native.arrow_schema(state.schema).names)
-    if outcome is not None and outcome.publish == "replace":
+    listed = columns_sql(arrow_schema(state.schema).names)
+    if outcome is not None and outcome.publish == Publish.REPLACE:
         return f"SELECT {listed} FROM {parquet_ref(outcome.staging)}"
     if not state.arranged:
         return stream_rows(context, unit, state, epoch)
     assert before is not None
-    if outcome is None or outcome.publish == "none":
+    if outcome is None or outcome.publish == Publish.NONE:
         return f"SELECT {listed} FROM {unit_table(context, unit, before)}"
     return after_batch(context, unit, before, columns, epoch)
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from ivm.errors import StateError
 from ivm.feed.source import other_commit
+from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
-from ivm.refresh.planning import INCREMENTAL, UNCHANGED, plan_epoch, write_plan
+from ivm.refresh.planning import plan_epoch, write_plan
 from ivm.refresh.publish import held_back, publish_epoch, warned
 from ivm.refresh.records import EMBEDDED, EpochPlan, Held, Manifest, Outcome
 from ivm.session import error_text
@@ -55,7 +56,7 @@ class ViewReport:
     """What a refresh did for one view. `seconds` is the time in apply; rows_in are changed (or read) input rows."""
 
     view: str
-    strategy: str
+    strategy: StrategyKind
     reason: str
     rows_in: int = 0
     rows_out: int = 0
@@ -108,7 +109,7 @@ def step_plan(
 def builds(plan: EpochPlan, view: str) -> bool:
     """Whether an epoch is a backfill that builds a view anew."""
     task = plan.tasks.get(view)
-    return task is not None and task.code == "backfill" and task.strategy != INCREMENTAL
+    return task is not None and task.code == "backfill" and task.strategy != StrategyKind.INCREMENTAL
 
 
 def _still_valid(context: Context, plan: EpochPlan) -> bool:
@@ -127,7 +128,8 @@ def _still_valid(context: Context, plan: EpochPlan) -> bool:
 def in_one_go(plan: EpochPlan) -> bool:
     """Whether an epoch is finished in one go or not at all: a slice that is rebuilt, batches that are released."""
     return any(
-        t.code == "released" or (t.code == "backfill" and t.strategy == INCREMENTAL) for t in plan.tasks.values()
+        t.code == "released" or (t.code == "backfill" and t.strategy == StrategyKind.INCREMENTAL)
+        for t in plan.tasks.values()
     )
 
 
@@ -258,12 +260,15 @@ def view_reports(
         error = _unpublished(context, plan, name)
         if not mine:
             reports[shown] = ViewReport(
-                shown, UNCHANGED, task.reason if task else "nothing that the view reads has changed", error=error
+                shown,
+                StrategyKind.UNCHANGED,
+                task.reason if task else "nothing that the view reads has changed",
+                error=error,
             )
             continue
         failed = next((o for o in mine if o.error), None)
         top = next((o for o in mine if o.unit == name), mine[-1])
-        lead = failed or next((o for o in mine if o.strategy == "full"), top)
+        lead = failed or next((o for o in mine if o.strategy == StrategyKind.FULL), top)
         reports[shown] = ViewReport(
             shown,
             lead.strategy,

@@ -15,8 +15,8 @@ from sqlglot import exp
 from ivm.errors import StateError
 from ivm.execute.fixpoint import compute
 from ivm.lake import native
-from ivm.names import ident
-from ivm.plan.nodes import WEIGHT, Column
+from ivm.names import WEIGHT, ident
+from ivm.plan.nodes import Column
 from ivm.refresh.context import Context
 from ivm.refresh.instants import clock_rows, instant_of
 from ivm.refresh.records import Cursor, Manifest

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ivm.lake import native
-from ivm.names import ident
+from ivm.lake.shapes import arrow_schema
+from ivm.names import WEIGHT, ident
 from ivm.plan.kinds import ReduceKind
-from ivm.plan.nodes import EPOCH, WEIGHT, Branch, Column, Leaf, Unit
+from ivm.plan.nodes import EPOCH, Branch, Column, Leaf, Unit
 from ivm.refresh.backfill import condition_over
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
@@ -110,7 +111,7 @@ def _changes(
     note = f"changes up to epoch {state.since} are not kept apart"
     if not native.exists(context.layout.output_trace(view, state.output_generation)):
         return (), note
-    names = list(native.arrow_schema(state.schema).names)
+    names = list(arrow_schema(state.schema).names)
     listed = batches(context, view, state, [*names, EPOCH], f"({condition}) AND {within(state.batches, ident(EPOCH))}")
     found = context.spark().sql(f"{listed} ORDER BY {ident(EPOCH)} DESC").limit(limit).toArrow().to_pylist()
     told = {r.epoch: r for e in history(context, view, 1_000_000) for r in e.views}

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ivm.names import ident
-from ivm.plan.nodes import COUNT, WEIGHT, Call, Column, Reduce
+from ivm.names import WEIGHT, ident
+from ivm.plan.nodes import COUNT, Call, Column, Reduce
 from ivm.sql.calls import decimal_of
 
 

@@ -13,6 +13,7 @@ predicates again, so more rows never hurt: a row of scope 0 that no change touch
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,9 +21,9 @@ from ivm.plan.anchors import anchor, keyable
 from ivm.plan.nodes import Branch, Filter, Relation, Unit
 from ivm.rewrite.delta_join import Term
 
-#: Levels: a delta is 0, its neighbours 1, ...; a relation read whole provides no keys.
+#: Levels: a delta is 0, its neighbours 1, ...; a relation read whole provides no keys, and holds what any level does.
 DELTA = 0
-WHOLE = -1
+WHOLE = sys.maxsize
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ivm.names import ident
-from ivm.plan.nodes import COUNT, IN_NEW, IN_OLD, WEIGHT, Branch, Column, Core, Leaf, Post, Unit
+from ivm.names import WEIGHT, ident
+from ivm.plan.nodes import COUNT, IN_NEW, IN_OLD, Branch, Column, Core, Leaf, Post, Unit
 from ivm.rewrite.accumulators import Accumulator, accumulators, added, result_sql
 from ivm.rewrite.delta_join import State, Term
-from ivm.rewrite.slices import DELTA, WHOLE, Reached
+from ivm.rewrite.slices import DELTA, Reached
 from ivm.sql.blocks import sql_of
 from ivm.sql.maps import decoded, has_float, has_map, sort_key
 from ivm.sql.render import branch_sql, columns_sql, group_by, post_sql, reduce_sql
@@ -81,7 +81,7 @@ def _levels(branch: Branch, walked: Walked) -> dict[str, int]:
     found = {}
     for leaf in branch.leaves:
         levels = [reached[leaf.alias].level for _, reached in walked if leaf.alias in reached]
-        found[leaf.alias] = WHOLE if WHOLE in levels else max(levels, default=DELTA)
+        found[leaf.alias] = max(levels, default=DELTA)
     return found
 
 

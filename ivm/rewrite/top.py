@@ -9,9 +9,9 @@ were cut off may come up, and the whole input must be read.
 
 from __future__ import annotations
 
-from ivm.names import ident
+from ivm.names import WEIGHT, ident
 from ivm.plan.kinds import ReduceKind
-from ivm.plan.nodes import WEIGHT, Unit
+from ivm.plan.nodes import Unit
 from ivm.rewrite.statements import Reads, Walked, branch_deltas, repeated
 from ivm.sql.render import columns_sql
 

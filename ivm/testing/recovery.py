@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +97,13 @@ class Scene:
         self._follow(after, len(self.follow_up))
         self._expected = {False: self.recomputed(self.folder), True: self.recomputed(after)}
         after.drop()
+
+    def moved(self, folder: Path | Location) -> Scene:
+        """A copy of the lake in another folder, with what is right there."""
+        Location.of(str(self.folder)).copy(Location.of(str(folder)))
+        made = replace(self, folder=folder)
+        made._expected = self._expected
+        return made
 
     def _follow(self, folder: Location, upto: int, after: int = 0) -> None:
         for name, rows in self.follow_up[after:upto]:

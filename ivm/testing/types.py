@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivm.lake import native
-from ivm.lake.keys import hashable
+from ivm.lake.shapes import plain
 from ivm.names import ident, literal
 from ivm.pipeline import Pipeline
 from ivm.planner.limits import EMBEDDED, Limits
+from ivm.zset.exact import hashable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -245,7 +245,7 @@ def exact_bag(frame: DataFrame) -> Counter[str]:
     rows = Counter(
         repr(row)
         for row in zip(
-            *([_sorted_maps(v) for v in hashable(native.plain(pa.table([c], ["c"]))["c"])] for c in shown.columns),
+            *([_sorted_maps(v) for v in hashable(plain(pa.table([c], ["c"]))["c"])] for c in shown.columns),
             strict=True,
         )
     )

@@ -24,12 +24,13 @@ from deltalake import CommitProperties, DeltaTable, WriterProperties, write_delt
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.lake.log import actions_of, foreign_change
-from ivm.names import native_ident
-from ivm.plan.nodes import WEIGHT
+from ivm.lake.shapes import arrow_schema
+from ivm.names import WEIGHT, native_ident
 from ivm.planner.limits import EMBEDDED
 from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
 from ivm.times.lattice import Time, checked, join
+from ivm.zset.weighted import consolidate
 
 _TAG = "ivm.description"
 #: The time column of a totally ordered trace.
@@ -173,7 +174,7 @@ class ArrangedTrace:
                     f"An update at {time!r} is outside of this batch, from {now.upper.times} to {upper.times}.",
                     "Give each update to the batch of its time.",
                 )
-        schema = native.arrow_schema(delta.schema().to_json())
+        schema = arrow_schema(delta.schema().to_json())
         committed = _committed(replace(now, upper=upper, mark=mark), delta.version() + 1)
         write_deltalake(delta, batch.select(schema.names).cast(schema), mode="append", commit_properties=committed)
 
@@ -198,7 +199,7 @@ class ArrangedTrace:
         plain = [native_ident(c) for c in (*now.keys, *now.values)]
         inner = f"SELECT {', '.join([*plain, *advanced, *map(native_ident, now.diffs)])} FROM t"
         rows = self._summed(now, inner, (*now.keys, *now.values, *_times(now)))
-        schema = native.arrow_schema(delta.schema().to_json())
+        schema = arrow_schema(delta.schema().to_json())
         write_deltalake(
             delta,
             rows.cast(schema),
@@ -247,7 +248,7 @@ class ArrangedTrace:
         rows = native.read_matching(
             DeltaTable(self.path), [*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."), literals
         )
-        found = native.consolidate(rows.rename_columns([*columns, WEIGHT]), columns)
+        found = consolidate(rows.rename_columns([*columns, WEIGHT]), columns)
         negative = found.filter(pc.less(found[WEIGHT], 0))
         if negative.num_rows:
             raise StateError(

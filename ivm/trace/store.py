@@ -25,10 +25,11 @@ from ivm.errors import StateError
 from ivm.lake import native
 from ivm.lake.files import commit_files
 from ivm.lake.log import tagged
-from ivm.names import native_ident
-from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.names import WEIGHT, native_ident
+from ivm.plan.nodes import EPOCH
 from ivm.storage.folder import PARTIAL
 from ivm.storage.location import Location
+from ivm.zset.weighted import consolidate
 
 #: Nobody but a running refresh reads a trace, and compaction runs when none does.
 TRACE_RETENTION_HOURS = 0
@@ -197,7 +198,7 @@ def read_batches(
         rows = native.read(native.table(path), [*columns, WEIGHT], epochs, most)
     except native.LargeReadError:
         return None
-    return native.consolidate(rows.cast(wanted), columns)
+    return consolidate(rows.cast(wanted), columns)
 
 
 def gained(path: str, epoch: int) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 from ivm.errors import ConfigError, IvmError, StateError
 from ivm.explain import explain_view
 from ivm.pipeline import Pipeline
+from ivm.quality.large import is_large
+from ivm.quality.quarantine import Quarantine
 from ivm.quality.results import load
 from ivm.refresh.history import Passed
 from ivm.sql.lineage import program_lineage
@@ -34,7 +36,10 @@ def folders(place: Path) -> dict[str, Path]:
         return {load_folder(place).name: place}
     found: dict[str, Path] = {}
     for folder in sorted(f.parent for f in place.glob("*/pipeline.yml")) if place.is_dir() else []:
-        name = load_folder(folder).name
+        try:
+            name = load_folder(folder).name
+        except IvmError:
+            name = folder.name  # what is wrong with it stands in its line, and the others are shown
         if name in found:
             raise ConfigError(f"{found[name]} and {folder} are both called {name!r}.", "Show one of them with -p.")
         found[name] = folder
@@ -66,6 +71,8 @@ class Facts:
     reads: list[tuple[str, str]]
     #: Failed checks of the epochs whose results are kept: epoch, view, scope, expectation, arguments, message.
     failed_checks: list[dict[str, Any]]
+    #: Views of which something is held back that can be looked at.
+    held: list[str]
 
     def json(self) -> dict[str, Any]:
         epochs = [asdict(e) | {"views": [asdict(v) | {"saved": v.saved} for v in e.views]} for e in self.epochs]
@@ -75,6 +82,7 @@ class Facts:
             "epochs": epochs,
             "reads": [list(pair) for pair in self.reads],
             "failed_checks": self.failed_checks,
+            "held": self.held,
         }
 
 
@@ -92,15 +100,16 @@ def pipeline_facts(pipe: Pipeline) -> Facts:
         for r in load(pipe.context.layout, SHOWN)
         if not r.success
     ]
-    return Facts(pipe.name, pipe.status(), pipe.history(limit=SHOWN), list(dict.fromkeys(reads)), failed)
+    held = [views[name].name for name in pipe.context.log.manifest().held if name in views]
+    return Facts(pipe.name, pipe.status(), pipe.history(limit=SHOWN), list(dict.fromkeys(reads)), failed, held)
 
 
 @dataclass(frozen=True)
 class ViewFacts:
     """A view as its page shows it.
 
-    `operators` of its units with what they read, `origins` of its columns, `rows` of each unit's last refresh;
-    `unknown` says why there is no program to show.
+    `operators` of its units with what they read, `origins` of its columns, `rows` of each unit's last refresh, `above`
+    the views that it reads by their shown names; `unknown` says why there is no program to show.
     """
 
     view: str
@@ -114,6 +123,8 @@ class ViewFacts:
     rows: Mapping[str, Mapping[str, Any]] | None = None
     origins: Mapping[str, list[str]] | None = None
     unknown: str = ""
+    held: bool = False
+    above: Mapping[str, str] | None = None
 
     def json(self) -> dict[str, Any]:
         epochs = [asdict(e) | {"views": [asdict(v) | {"saved": v.saved} for v in e.views]} for e in self.epochs]
@@ -125,12 +136,13 @@ def view_facts(pipe: Pipeline, view: str) -> ViewFacts:
     name = pipe.known(view)
     declared = pipe.context.views[name]
     status, epochs = pipe.status()["views"][declared.name], pipe.history(name, SHOWN)
+    held = name in pipe.context.log.manifest().held
     try:
         pipe.context.compile(*pipe.context.survey())
         program = pipe.context.compiled_or_raise(name).program
         explanation = explain_view(pipe.context, name)
     except IvmError as error:
-        return ViewFacts(declared.name, declared.sql, status, epochs, unknown=str(error))
+        return ViewFacts(declared.name, declared.sql, status, epochs, unknown=str(error), held=held)
     return ViewFacts(
         declared.name,
         declared.sql,
@@ -142,6 +154,8 @@ def view_facts(pipe: Pipeline, view: str) -> ViewFacts:
         {u.name: list(u.reads) for u in program.units},
         _last_rows(pipe, [u.name for u in program.units]),
         {c: sorted(f"{r}.{column}" for r, column in found) for c, found in program_lineage(program).items()},
+        held=held,
+        above={r: pipe.context.views[r].name for u in program.units for r in u.reads if r in pipe.context.views},
     )
 
 
@@ -157,3 +171,27 @@ def _last_rows(pipe: Pipeline, units: list[str]) -> dict[str, dict[str, Any]]:
         if len(found) == len(units):
             break
     return found
+
+
+@dataclass(frozen=True)
+class HeldFacts:
+    """What is held back of a view, with failing rows; None where nothing is. `shown` says whether values are."""
+
+    view: str
+    held: Quarantine | None
+    shown: bool
+
+
+def held_facts(pipe: Pipeline, view: str) -> HeldFacts:
+    """Raises ConfigError for an unknown view, StateError for a batch that is too large to be read here."""
+    name = pipe.known(view)
+    context = pipe.context
+    declared, held = context.views[name].name, context.log.manifest().held.get(name)
+    if held is None:
+        return HeldFacts(declared, None, context.checking.show)
+    outcome = context.log.outcomes(held.epoch).get(name)
+    if outcome is not None and outcome.state is not None and is_large(context, outcome):
+        raise StateError(
+            f"What is held back of {declared!r} is too large to be looked at here.", f"Use `ivm quarantine {declared}`."
+        )
+    return HeldFacts(declared, pipe.quarantine(name), context.checking.show)

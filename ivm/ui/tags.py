@@ -12,6 +12,15 @@ from xml.etree.ElementTree import Element, tostring
 
 #: A child of an element: another one, a text, or nothing.
 Child = Element | str | int | float | None
+#: Longer texts may be broken into lines.
+_SHORT = 24
+
+
+class Seconds(float):
+    """A number of seconds, told to the millisecond."""
+
+    def __str__(self) -> str:
+        return f"{self:,.3f}"
 
 
 def el(tag: str, *children: Child | Iterable[Child], **attributes: Any) -> Element:
@@ -82,20 +91,23 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Child]])
     if not listed:
         return el("p", f"{caption}: none.")
     body = [el("tr", el("th", row[0], scope="row"), [el("td", c, class_=_kind(c)) for c in row[1:]]) for row in listed]
-    return el(
-        "div",
-        el(
-            "table",
-            el("caption", caption),
-            el("thead", el("tr", [el("th", c, scope="col") for c in columns])),
-            el("tbody", body),
-        ),
-        class_="scroll",
-        role="region",
-        tabindex="0",
-        aria_label=caption,
-    )
+    numbers = {i for row in listed for i, c in enumerate(row) if i and _kind(c) == "number"}
+    heads = [el("th", c, scope="col", class_="number" if i in numbers else None) for i, c in enumerate(columns)]
+    return scrolling(caption, el("table", el("caption", caption), el("thead", el("tr", heads)), el("tbody", body)))
+
+
+def moment(at: str) -> Child:
+    """A time of UTC as ISO 8601 has it, to be read: without its T and its zone, which the column's head says."""
+    return el("time", at[:19].replace("T", " "), datetime=at) if at else ""
+
+
+def scrolling(label: str, content: Element) -> Element:
+    """What may be wider than the page: the arrow keys scroll it. A group, not a landmark: a page has many."""
+    return el("div", content, class_="scroll", role="group", tabindex="0", aria_label=label)
 
 
 def _kind(cell: Child) -> str | None:
-    return "number" if isinstance(cell, int | float) else None
+    """How a cell is set: numbers to the right, and neither they nor short texts are broken."""
+    if isinstance(cell, int | float):
+        return "number"
+    return "short" if isinstance(cell, str) and len(cell) < _SHORT else None

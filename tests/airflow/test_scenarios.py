@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from ivm.declarations import declared
 from ivm.errors import ConcurrentRefreshError
 from ivm.orchestration.api import call
 from ivm.orchestration.services import (
@@ -28,7 +30,7 @@ from ivm.orchestration.services import (
     start_airflow,
     start_connect_server,
 )
-from ivm.pipeline import Pipeline, declared
+from ivm.pipeline import Pipeline
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
@@ -192,11 +194,11 @@ def cleared(shop: Shop) -> None:
 
 
 def twice_at_once(shop: Shop) -> None:
-    """Another process refreshes all the while: one writes, the other says so and tries again."""
+    """Another process refreshes while the run does: one writes, the other waits or says so; all is there once."""
     shop.order("b", 7)
     run = shop.begin()
     pipe = Pipeline.load(shop.folder / "pipelines" / "shop", spark=shop.spark)
-    while call(shop.env, "GET", run)["state"] in ("queued", "running"):
+    for _ in range(4):
         with contextlib.suppress(ConcurrentRefreshError):
             assert pipe.refresh().ok
         time.sleep(0.5)
@@ -237,7 +239,17 @@ def held_back(shop: Shop) -> None:
     assert shop.ended(run) == "success"
 
 
-SCENARIOS = (killed, cleared, twice_at_once, failed_by_hand, restarted, held_back)
+def shown(shop: Shop) -> None:
+    """The web server shows the pages of `ivm ui`: the package brings its plugin."""
+    assert "ivm" in {p["name"] for p in call(shop.env, "GET", "/plugins")["plugins"]}
+    headers = {"Authorization": f"Bearer {shop.env['IVM_TOKEN']}"}
+    asked = urllib.request.Request(f"{shop.env['AIRFLOW__API__BASE_URL']}/ivm/p/shop/v/totals/", headers=headers)
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
+        assert "The incremental program" in answer.read().decode()
+
+
+SCENARIOS = (killed, cleared, twice_at_once, failed_by_hand, restarted, held_back, shown)
 
 
 def test_whatever_is_done_to_runs_the_tables_are_right(shop):

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from ivm.errors import IvmError, StateError, StorageError
+from ivm.errors import ConcurrentRefreshError, IvmError, StateError, StorageError
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from tests.airflow.test_dags import _structure
-from tests.pure.conftest import lake, without_a_jvm  # noqa: F401 - fixtures
+from tests.pure.conftest import lake, scenes, without_a_jvm  # noqa: F401 - fixtures
 
 pytestmark = [pytest.mark.airflow]
 
@@ -256,4 +256,33 @@ def test_only_what_may_pass_is_tried_again(tasks, monkeypatch, error, again):
 
     monkeypatch.setattr(made, "_pipeline", fail)
     with pytest.raises(IvmError if again else AirflowFailException):
+        made.plan_task(folder)
+
+
+def test_a_task_waits_for_another_refresh(tasks, lake, monkeypatch, capsys):  # noqa: F811 - the fixture
+    made, folder = tasks
+    other = lake.pipeline(lake.folder).context.exclusive()
+    other.__enter__()
+    looked, clock, plain = [], [0.0], made.time.perf_counter
+    monkeypatch.setattr(made, "WAITS", 60.0)
+    monkeypatch.setattr(made.time, "perf_counter", lambda: plain() + clock[0])
+
+    def slept(seconds):
+        looked.append(seconds)
+        clock[0] += 1000.0
+        if len(looked) == 3:
+            other.__exit__(None, None, None)
+
+    monkeypatch.setattr(made.time, "sleep", slept)
+    done = made.plan_task(folder)
+    assert done["epoch"]
+    assert done["seconds"] < 1000, "what it waited is not the step's own time"
+    assert len(looked) >= 3
+    assert "Another refresh of pipeline 'faults' is running" in capsys.readouterr().out
+
+
+def test_a_task_waits_for_a_while_only(tasks, lake, monkeypatch):  # noqa: F811 - the fixture
+    made, folder = tasks
+    monkeypatch.setattr(made, "WAITS", 0.0)
+    with lake.pipeline(lake.folder).context.exclusive(), pytest.raises(ConcurrentRefreshError):
         made.plan_task(folder)

@@ -11,10 +11,23 @@ def without_a_jvm(monkeypatch):
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
 
 
-@pytest.fixture
-def lake(without_a_jvm, tmp_path, request):
-    """The scene as the action finds it that the module names in BEFORE."""
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory):
+    """The scene as an action finds it, built once for all tests: a copy of it, in another folder."""
     from tests.pure.duck_session import WRITES, DuckSession
     from tests.scenes import saved
 
-    return saved(DuckSession(), tmp_path, request.module.BEFORE, WRITES)
+    made = {}
+
+    def copied(action, folder):
+        if action not in made:
+            made[action] = saved(DuckSession(), tmp_path_factory.mktemp(action), action, WRITES)
+        return made[action].moved(folder / "lake")
+
+    return copied
+
+
+@pytest.fixture
+def lake(without_a_jvm, scenes, tmp_path, request):
+    """The scene as the action finds it that the module names in BEFORE."""
+    return scenes(request.module.BEFORE, tmp_path)

@@ -9,8 +9,8 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from ivm.names import ident
-from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Leaf, Relation
+from ivm.names import WEIGHT, ident
+from ivm.plan.nodes import IN_NEW, IN_OLD, Column, Leaf, Relation
 from ivm.portable.listed import SETUP
 from ivm.portable.statement import NotPortableError, written
 from ivm.portable.statement import Relation as PortableRelation

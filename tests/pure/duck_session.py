@@ -22,7 +22,8 @@ from deltalake import DeltaTable
 from pyspark.errors import AnalysisException, SparkRuntimeException
 from sqlglot import exp
 
-from ivm.lake import native
+from ivm.lake import parquet
+from ivm.lake.shapes import plain
 from ivm.parameters import location
 from ivm.storage.location import Location
 from ivm.testing.primitives import Kind, Primitive, written_at
@@ -95,7 +96,7 @@ class DuckSession:
         rows = (
             DeltaTable(place.url, version=version).to_pyarrow_table()
             if kind == "delta"
-            else native.parquet(place).to_table()
+            else parquet.dataset(place).to_table()
         )
         with self.lock:
             self.connection.register(name, rows)
@@ -203,7 +204,7 @@ class Reader:
         feed = pa.table(DeltaTable(place.url, version=last).load_cdf(starting_version=first, ending_version=last))
         name = f"loaded_{next(self.session._names)}"
         with self.session.lock:
-            self.session.connection.register(name, native.plain(feed))
+            self.session.connection.register(name, plain(feed))
         return Frame(self.session, f'SELECT * FROM "{name}"')
 
     def schema(self, ddl: str) -> Reader:
@@ -242,7 +243,7 @@ class Writer:
         folder.make()
         half = (rows.num_rows + 1) // 2
         for number, part in enumerate((rows.slice(0, half), rows.slice(half))):
-            native.write_parquet(part, folder / f"part-{number:05d}.parquet", half or 1)
+            parquet.write(part, folder / f"part-{number:05d}.parquet", half or 1)
         (folder / "_SUCCESS").write(b"")
         if self.frame.observation is not None:
             self.frame.observation._result = {"rows": rows.num_rows}

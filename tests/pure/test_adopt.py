@@ -70,6 +70,14 @@ def test_where_a_table_lies(lake, tmp_path):
         look(queries("DROP TABLE t"))
 
 
+def test_a_table_is_not_taken_for_an_entry_of_with():
+    hidden = "WITH orders AS (SELECT id FROM web.orders) SELECT o.id FROM orders o JOIN web.orders w ON w.id = o.id"
+    called = hidden.replace("web.orders)", "web_orders AS `orders`)").replace("web.orders w", "web_orders w")
+    assert look({"v": hidden}).views == {"v": called}
+    own = "WITH orders AS (SELECT id FROM web.orders) SELECT id FROM orders"
+    assert look({"v": own}).views == {"v": own.replace("web.orders", "orders")}, "there it means the table"
+
+
 def test_a_folder_of_queries_becomes_a_pipeline_that_runs(lake, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     folder = tmp_path / "queries"
@@ -103,8 +111,8 @@ def run(*arguments):
 
 def test_a_feed_is_switched_on_only_where_that_is_said(lake, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    monkeypatch.setattr("ivm.pipeline.get_session", lambda **_: DuckSession())
-    monkeypatch.setattr("ivm.cli.main._out.size", (250, 50))
+    monkeypatch.setattr("ivm.declarations.get_session", lambda **_: DuckSession())
+    monkeypatch.setattr("ivm.cli.terminal.out.size", (250, 50))
     shop = ("--to", str(tmp_path / "shop"), "--tables", str(lake))
     before = DeltaTable(str(lake / "lines")).version()
     assert run(SQL, *shop) == 1

@@ -99,8 +99,8 @@ def test_the_command_starts_no_spark(made, monkeypatch, capsys):
     def started(*_, **__):
         pytest.fail("a session was started")
 
-    monkeypatch.setattr("ivm.pipeline.get_session", started)
-    monkeypatch.setattr("ivm.cli.main._load", lambda folder: pipeline(made, spark=False))
+    monkeypatch.setattr("ivm.declarations.get_session", started)
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", lambda folder: pipeline(made, spark=False))
     with pytest.raises(SystemExit) as end:
         main(["advise", "--json"])
     assert end.value.code == 0

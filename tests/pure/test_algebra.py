@@ -180,7 +180,6 @@ def _duck(sql: str) -> str:
 @settings(
     max_examples=EXAMPLES,
     derandomize="IVM_EXAMPLES" not in os.environ,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=states)
@@ -197,7 +196,7 @@ def test_delta_is_new_minus_old(view, data, analyzer, lakes):
             lake.load_unit(Relation(unit.name, "unit", unit.columns), full_sql(unit, "old"), full_sql(unit, "new"))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=rows)
 def test_accumulators_give_the_engines_own_result(data, analyzer, lakes):
     program = parse_view("v", VIEWS["count_sum"], dict(RELATIONS), analyzer)

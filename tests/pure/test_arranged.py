@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.errors import StateError
-from ivm.plan.nodes import WEIGHT
+from ivm.names import WEIGHT
 from ivm.refresh.arrangements import Arranged, Followed, brought_up
 from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
@@ -44,7 +44,7 @@ def rows(table):
     return {(r["k"], r["v"]): r["w"] for r in table.to_pylist()}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(st.tuples(st.integers(0, 2), st.sampled_from("ab")), PAIRS, st.sampled_from([1, 1, -1])), max_size=8

@@ -23,7 +23,7 @@ def ivm_command(monkeypatch, tmp_path, capsys, without_a_jvm):
     shop = Shop(tmp_path, [SMALL])
     assert shop.pipe().refresh().ok
     shop.refreshed((4, "c", 101))
-    monkeypatch.setattr(cli, "_load", lambda folder: shop.pipe())
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", lambda folder: shop.pipe())
 
     def run(*arguments):
         with pytest.raises(SystemExit) as end:

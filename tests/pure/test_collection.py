@@ -62,7 +62,7 @@ def zset(names, listed):
     return ZSet({n: [r[i] for r in listed] for i, n in enumerate(names)}) if listed else ZSet.of(names, {})
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(rows, rows, st.sampled_from(sorted(PAIRS)))
 def test_a_view_means_what_its_operators_mean(edges, more, name):
     view, reference = PAIRS[name]

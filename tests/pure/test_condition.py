@@ -128,7 +128,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.one_of(
         st.lists(st.sampled_from(PIECES), max_size=14).map(" ".join),

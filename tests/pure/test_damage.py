@@ -1,13 +1,15 @@
-"""State that is wrong though its commits are ours (a defect, a disk): what can be told from the counts is built anew.
+"""State that is wrong though its commits are ours (a defect, a disk): what can be told from counts is built anew.
 
-DuckDB stands in Spark's place.
+And state whose log is lost. DuckDB stands in Spark's place.
 """
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pytest
+from deltalake import DeltaTable
 
 from ivm.lake import native
 from ivm.lake.log import head_of
@@ -45,3 +47,35 @@ def taken_for_true(pipe, unit):
     heads = {what: head_of(path) for what, path in paths(pipe.context, unit, state).items() if native.exists(path)}
     units = manifest.units | {unit: replace(state, heads=heads)}
     log.record(epoch, "committed", detail=to_json(replace(manifest, epoch=epoch, units=units)))
+
+
+def test_a_lost_log_is_mended_for_good_though_a_view_does_not_change(lake):
+    """The tables' last commits carry the lost log's identity.
+
+    `best` keeps its rows in the epoch after, and commits nothing of the new one's.
+    """
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh().ok
+    pipe = lake.pipeline(lake.folder)
+    shutil.rmtree(pipe.context.layout.epochs)
+    again = lake.pipeline(lake.folder)
+    assert "best" in again.repair().known_again
+    change(lake)
+    report = again.refresh()
+    assert report.ok, [v.error for v in report.views.values()]
+    assert report.views["best"].strategy == "incremental"
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def test_a_table_that_somebody_made_append_only_says_how_to_undo_it(lake):
+    path = lake.pipeline(lake.folder).context.layout.table("best", True)
+    DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "true"})
+    for _ in range(2):  # incremental, then anew
+        change(lake)
+        report = lake.pipeline(lake.folder).refresh()
+        assert f"made the table {path} append-only" in report.views["best"].error
+        assert "UNSET TBLPROPERTIES ('delta.appendOnly')" in report.views["best"].error
+        assert {v for v, r in report.views.items() if r.error} == {"best", "rich"}
+    DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []

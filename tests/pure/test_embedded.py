@@ -8,7 +8,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from ivm.cli.main import _show_report
+from ivm.cli.reports import show_report
 from ivm.errors import ConfigError, IvmError
 from ivm.lake import native
 from ivm.pipeline import Pipeline
@@ -35,7 +35,7 @@ def made(tmp_path, monkeypatch):
     def no_session(*args, **kwargs):
         raise SessionAskedError
 
-    monkeypatch.setattr("ivm.pipeline.get_session", no_session)
+    monkeypatch.setattr("ivm.declarations.get_session", no_session)
     return made
 
 
@@ -80,7 +80,7 @@ def test_what_is_not_portable_asks_for_a_session_with_its_reason(made, capsys):
     report = pipeline(made, views, made.spark).refresh()
     assert report.views["totals"].engine == "embedded"
     assert report.views["turned"].engine.startswith("spark: REVERSE(")
-    _show_report(report, as_json=False)
+    show_report(report, as_json=False)
     assert "view turned ran by Spark: REVERSE(" in capsys.readouterr().out
     change(made)
     # Without one, that view alone fails, as it would without Java.

@@ -96,8 +96,8 @@ def test_the_command(made, monkeypatch, capsys):
     pipeline(made).refresh()
     add(made, (60, 3, 9))
     pipeline(made, ["totals"]).refresh()
-    monkeypatch.setattr("ivm.cli.main._load", lambda folder: pipeline(made))
-    monkeypatch.setattr("ivm.cli.main._out.size", (220, 50))
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", lambda folder: pipeline(made))
+    monkeypatch.setattr("ivm.cli.terminal.out.size", (220, 50))
 
     def shown(*arguments):
         with pytest.raises(SystemExit) as end:
@@ -115,7 +115,7 @@ def test_the_command(made, monkeypatch, capsys):
 
 
 def test_an_unknown_view_is_an_error(made, monkeypatch, capsys):
-    monkeypatch.setattr("ivm.cli.main._load", lambda folder: pipeline(made))
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", lambda folder: pipeline(made))
     with pytest.raises(SystemExit) as end:
         main(["history", "nobody"])
     assert end.value.code == 1

@@ -20,6 +20,7 @@ import yaml
 from rich.console import Console
 
 from ivm.cli import main as cli
+from ivm.cli import terminal
 from ivm.cli.failures import ExitCode, failure
 from ivm.errors import ConcurrentRefreshError, ConfigError
 
@@ -70,7 +71,7 @@ def test_every_exception_has_its_sentence(monkeypatch, error, code, message):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(cli, "_load", fail)
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", fail)
     monkeypatch.delenv("IVM_DEBUG", raising=False)
     assert failure(error).code == code
     ended, out, err = command("status", "--json")
@@ -94,7 +95,7 @@ def test_a_traceback_only_where_it_is_asked_for(monkeypatch):
     def fail(*_):
         raise KeyError("x")
 
-    monkeypatch.setattr(cli, "_load", fail)
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", fail)
     monkeypatch.setenv("IVM_DEBUG", "1")
     code, _, err = command("status")
     assert code == ExitCode.DEFECT
@@ -126,13 +127,14 @@ def test_what_is_shown_can_neither_steer_the_terminal_nor_be_markup(tmp_path):
     assert "[bold]x\\x1b" in err
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        cli._table("t [/x]", ["a"], [["[nondeterministic] [/b]"], ["\x1b[2J"]])
+        terminal.table("t [/x]", ["a"], [["[nondeterministic] [/b]"], ["\x1b[2J"]])
     assert "[nondeterministic] [/b]" in out.getvalue()
     assert "\x1b" not in out.getvalue()
 
 
 def test_what_is_printed_as_json_is_json(capsys):
-    cli._print({"a": math.nan, ("b", 1): [math.inf, {"c": -math.inf}], "d": b"x", "e": "\udcff"}, True, lambda: None)
+    data = {"a": math.nan, ("b", 1): [math.inf, {"c": -math.inf}], "d": b"x", "e": "\udcff"}
+    terminal.shown(data, True, lambda: None)
     printed = json.loads(capsys.readouterr().out, parse_constant=lambda c: pytest.fail(c))
     assert printed == {"a": "nan", "('b', 1)": ["inf", {"c": "-inf"}], "d": "b'x'", "e": "\udcff"}
 
@@ -160,7 +162,7 @@ def test_a_pipe_that_breaks_elsewhere_is_a_failure(monkeypatch):
     def fail(*_):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr(cli, "_load", fail)
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", fail)
     code, _, err = command("status")
     assert code == ExitCode.FAILED
     assert "broken pipe" in err

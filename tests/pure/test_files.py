@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.lake.files import commit_files, staged_files, statistics, takes_files
+from ivm.lake.shapes import arrow_schema
 from ivm.storage.location import Location
 
 ROWS = pa.table(
@@ -109,7 +110,7 @@ def test_no_rows_make_an_empty_table(tmp_path):
     path = str(tmp_path / "t")
     assert commit_files(path, staged(tmp_path / "first", ROWS.slice(0, 0)), "app", 1, "append")
     assert native.rows(native.table(path)) == 0
-    assert native.arrow_schema(native.table(path).schema().to_json()).names == ROWS.column_names
+    assert arrow_schema(native.table(path).schema().to_json()).names == ROWS.column_names
 
 
 def test_statistics_are_of_all_row_groups(tmp_path):
@@ -151,7 +152,7 @@ def test_tables_that_files_can_not_replace(tmp_path):
     path = str(tmp_path / "t")
     assert takes_files(path, ROWS.schema)
     write_deltalake(path, ROWS)
-    assert takes_files(path, native.arrow_schema(native.table(path).schema().to_json()))
+    assert takes_files(path, arrow_schema(native.table(path).schema().to_json()))
     assert not takes_files(path, ROWS.select(["n"]).schema)
     write_deltalake(str(tmp_path / "u"), ROWS, configuration={"delta.enableDeletionVectors": "true"})
     assert not takes_files(str(tmp_path / "u"), ROWS.schema)

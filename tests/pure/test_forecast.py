@@ -113,7 +113,7 @@ def test_a_plan_of_known_views_starts_no_spark(made, monkeypatch):
     def started(*_, **__):
         pytest.fail("a session was started")
 
-    monkeypatch.setattr("ivm.pipeline.get_session", started)
+    monkeypatch.setattr("ivm.declarations.get_session", started)
     assert pipeline(made, VIEWS, spark=False).plan().tasks["totals"].strategy == "incremental"
 
 
@@ -153,8 +153,8 @@ def test_a_change_that_costs_more_than_a_rebuild_is_foreseen(made):
 def test_the_command_shows_it(made, monkeypatch, capsys):
     assert pipeline(made, VIEWS).refresh().ok
     change(made)
-    monkeypatch.setattr("ivm.cli.main._out.size", (200, 50))
-    monkeypatch.setattr("ivm.cli.main._load", lambda folder: pipeline(made, VIEWS))
+    monkeypatch.setattr("ivm.cli.terminal.out.size", (200, 50))
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", lambda folder: pipeline(made, VIEWS))
     with pytest.raises(SystemExit) as end:
         main(["plan"])
     assert end.value.code == 0

@@ -25,7 +25,6 @@ ANALYZER = DuckAnalyzer()
 @settings(
     max_examples=CASES,
     derandomize="IVM_GENERATED" not in os.environ,
-    deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )

@@ -12,7 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import StateError
-from ivm.plan.nodes import EPOCH, WEIGHT
+from ivm.names import WEIGHT
+from ivm.plan.nodes import EPOCH
 from ivm.quality.gate import run_gate
 from ivm.testing.faults import Effect, Fault, Injector, Killed, Moment
 from ivm.testing.recovery import Scene, differences, leftovers, said

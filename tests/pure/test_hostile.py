@@ -295,8 +295,8 @@ def inside(shop, monkeypatch):
 
 @pytest.fixture
 def no_spark(inside, monkeypatch):
-    monkeypatch.setattr("ivm.pipeline.get_session", lambda **_: NoSpark())
-    monkeypatch.setattr("ivm.pipeline.check_visible", lambda *_: None)
+    monkeypatch.setattr("ivm.declarations.get_session", lambda **_: NoSpark())
+    monkeypatch.setattr("ivm.declarations.check_visible", lambda *_: None)
     monkeypatch.setattr("ivm.refresh.context.SparkAnalyzer", lambda spark: Analyzer())
     monkeypatch.setattr("ivm.demo.main.run_demo", lambda *a: 0)
     monkeypatch.setattr("ivm.demo.bench.run_bench", lambda *a: 0)

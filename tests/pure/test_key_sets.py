@@ -13,7 +13,8 @@ import pytest
 from ivm.feed.key_sets import Picked, key_set, met, provided, slice_sql
 from ivm.feed.states import flagged, ones, shifted
 from ivm.lake.keys import distinct, filtered, matching, wide, within
-from ivm.plan.nodes import IN_NEW, IN_OLD, WEIGHT, Column, Filter
+from ivm.names import WEIGHT
+from ivm.plan.nodes import IN_NEW, IN_OLD, Column, Filter
 from ivm.rewrite.delta_join import State
 from tests.pure.duck import duck
 

@@ -18,7 +18,7 @@ import ivm
 from ivm.errors import ConfigError, SourceError, StorageError
 from ivm.feed.deltas import source_delta
 from ivm.feed.source import Source, inspect
-from ivm.lake import native
+from ivm.lake import native, parquet
 from ivm.lake.log import fingerprint
 from ivm.names import parquet_ref, table_ref
 from ivm.parameters import location
@@ -118,9 +118,9 @@ def test_copy_and_move(place):
 def test_parquet_is_written_and_read_where_it_lies(place):
     place.make()
     for i in range(2):
-        native.write_parquet(pa.table({"n": [i, i + 10]}), place / f"{i}.parquet", 1)
-    assert sorted(native.parquet(place).to_table()["n"].to_pylist()) == [0, 1, 10, 11]
-    assert native.parquet(place / "1.parquet").count_rows() == 2
+        parquet.write(pa.table({"n": [i, i + 10]}), place / f"{i}.parquet", 1)
+    assert sorted(parquet.dataset(place).to_table()["n"].to_pylist()) == [0, 1, 10, 11]
+    assert parquet.dataset(place / "1.parquet").count_rows() == 2
 
 
 def test_near_is_a_folder_of_this_machine(place):

@@ -154,7 +154,7 @@ def test_a_folder_has_a_mode_for_all(made, tmp_path):
 def test_the_command_fails_where_a_refresh_would(made, tmp_path, monkeypatch, capsys):
     assert pipeline(made).refresh().ok
     restore(made, "orders")
-    monkeypatch.setattr("ivm.cli.main._load", lambda folder: pipeline(made))
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", lambda folder: pipeline(made))
     with pytest.raises(SystemExit) as end:
         main(["plan", "--json"])
     assert end.value.code == 1

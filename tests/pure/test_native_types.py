@@ -10,11 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from ivm.lake import native
+from ivm.lake import bags, native, parquet
 from ivm.lake.keys import filtered, hashable, matching
+from ivm.lake.shapes import plain
 from ivm.lake.types import beyond_arrow, stored_schema, unreadable
-from ivm.plan.nodes import WEIGHT, Filter
+from ivm.names import WEIGHT
+from ivm.plan.nodes import Filter
 from ivm.storage.location import Location
+from ivm.zset.weighted import sum_weights
 
 NINES = Decimal("9" * 38)
 FIRST, LAST = -62135596800000000, 253402300799999999  # years 1 and 9999, in microseconds
@@ -40,12 +43,12 @@ def weighted(rows: pa.Table, *weights: int) -> pa.Table:
 def test_a_merge_takes_exactly_its_rows(tmp_path, kind):
     rows = pa.table({"v": VALUES[kind]})
     write_deltalake(str(tmp_path / "t"), pa.concat_tables([rows, rows]))
-    left = native.copies_left(native.table(str(tmp_path / "t")), weighted(rows, -2, -1, -2, -1, -3), ["v"], "n")
+    left = bags.copies_left(native.table(str(tmp_path / "t")), weighted(rows, -2, -1, -2, -1, -3), ["v"], "n")
     assert dict(zip(hashable(left["v"]), left["n"].to_pylist(), strict=True)) == dict(
         zip(hashable(rows["v"]), [0, 1, 0, 1, -1], strict=True)
     )
     for i in range(5):
-        native.merge(str(tmp_path / "t"), weighted(rows.slice(i, 1), -1), [], "test", i)
+        bags.merge(str(tmp_path / "t"), weighted(rows.slice(i, 1), -1), [], "test", i)
         found = sorted(map(repr, hashable(native.read(native.table(str(tmp_path / "t")))["v"])))
         expected = [*hashable(rows["v"])[i + 1 :], *hashable(rows["v"])]
         assert found == sorted(map(repr, expected))
@@ -55,7 +58,7 @@ def test_a_merge_takes_exactly_its_rows(tmp_path, kind):
 def test_weights_are_summed_by_exact_values(kind):
     rows = pa.table({"v": VALUES[kind]})
     doubled = pa.concat_tables([weighted(rows, 1, 1, 1, 1, 1), weighted(rows, 1, -1, 1, -1, 1)])
-    summed = native.sum_weights(doubled, ["v"])
+    summed = sum_weights(doubled, ["v"])
     assert dict(zip(map(repr, hashable(summed["v"])), summed[WEIGHT].to_pylist(), strict=True)) == {
         repr(v): 2 for v in hashable(rows["v"])[::2]
     }
@@ -84,7 +87,7 @@ def test_filters_compare_decimals_of_every_scale():
 def test_timestamps_that_spark_wrote_keep_their_year(tmp_path):
     times = pa.table({"t": pa.array([FIRST, LAST, None], pa.timestamp("us", "UTC"))})
     pq.write_table(times, tmp_path / "part-0.parquet", use_deprecated_int96_timestamps=True)
-    assert native.parquet(Location.of(str(tmp_path))).to_table()["t"].cast(pa.int64()).to_pylist() == [
+    assert parquet.dataset(Location.of(str(tmp_path))).to_table()["t"].cast(pa.int64()).to_pylist() == [
         FIRST,
         LAST,
         None,
@@ -100,7 +103,7 @@ def test_nothing_of_ours_promises_not_null():
             pa.field("l", pa.list_(inner), nullable=False),
         ]
     )
-    loose = native.plain(schema.empty_table()).schema
+    loose = plain(schema.empty_table()).schema
     assert all(f.nullable for f in loose)
     assert loose.field("s").type.field(0).nullable
     assert loose.field("l").type.value_field.nullable

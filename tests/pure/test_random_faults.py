@@ -63,7 +63,6 @@ steps = st.tuples(
 @settings(
     max_examples=CASES,
     derandomize="IVM_FAULT_CASES" not in os.environ,
-    deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )

@@ -19,6 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BROUGHT = {
     "airflow": "apache-airflow",
     "click": "typer",
+    "fastapi": "apache-airflow",
     "numpy": "pandas",
 }
 

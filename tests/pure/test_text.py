@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sqlglot
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
@@ -25,7 +25,6 @@ WORDS = st.lists(_MARKS | st.characters(codec="utf-8", exclude_categories=["Cs",
 NAMES = WORDS.filter(lambda w: w != "" and not w.isspace())
 
 
-@settings(deadline=None)
 @given(value=WORDS, column=NAMES, alias=NAMES)
 def test_only_tables_are_replaced(value, column, alias):
     subquery = (
@@ -44,7 +43,6 @@ def test_only_tables_are_replaced(value, column, alias):
     assert {s.this for s in read.find_all(exp.Literal) if s.is_string} == {value}
 
 
-@settings(deadline=None)
 @given(value=WORDS)
 def test_the_literals_of_a_program_are_the_views(value):
     sql = (
@@ -61,7 +59,6 @@ def test_the_literals_of_a_program_are_the_views(value):
     )
 
 
-@settings(deadline=None)
 @given(one=st.lists(st.text(), min_size=1), other=st.lists(st.text(), min_size=1))
 def test_texts_join_as_what_they_are_filled_with(one, other):
     texts = [Text(tuple(p if len(p) % 2 else [*p, ""])) for p in (one, other)]

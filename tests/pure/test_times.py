@@ -142,7 +142,7 @@ LOGICS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data(), st.sampled_from(sorted(LOGICS)), st.sampled_from([pairs, triples, st.integers(0, 6)]))
 def test_reduced_accumulates_to_the_function_of_its_input_at_every_time(data, name, order):
     batches = data.draw(

@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
 @pytest.mark.usefixtures("without_a_jvm")
 def test_the_tutorial(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ivm.pipeline.get_session", lambda **_: DuckSession())
+    monkeypatch.setattr("ivm.declarations.get_session", lambda **_: DuckSession())
     names: dict[str, object] = {}
     printed, ran = "", []
     for language, text in BLOCKS:

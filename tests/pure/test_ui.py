@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import threading
 import urllib.error
 import urllib.request
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -16,11 +17,13 @@ from deltalake import write_deltalake
 from ivm.errors import ConfigError
 from ivm.pipeline import Pipeline
 from ivm.quality.results import Result, store
+from ivm.refresh.history import Passed
 from ivm.ui import server as serving
-from ivm.ui.drawing import Box, graph
+from ivm.ui.drawing import Box, graph, timeline
 from ivm.ui.facts import folders
-from ivm.ui.server import Site
+from ivm.ui.site import Site
 from ivm.ui.tags import el, html
+from tests.pages import served
 from tests.pure.duck_session import DuckSession
 from tests.scenes import ORDERS, path, scene
 
@@ -34,8 +37,9 @@ VIEWS = {
 #: What the pages may be made of.
 TAGS = {
     *("html", "head", "meta", "title", "link", "body", "nav", "main", "a", "span", "div", "h1", "h2", "p", "pre"),
-    *("ol", "li", "dl", "dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary"),
-    *("svg", "g", "rect", "text", "path"),
+    *("ul", "ol", "li", "dl", "dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td"),
+    *("details", "summary", "code", "time"),
+    *("svg", "g", "rect", "text", "path", "defs", "marker", "polygon"),
 }
 
 
@@ -103,6 +107,10 @@ def _built(tmp_path):
     return folder.parent
 
 
+def site_of(place):
+    return Site(lambda: folders(place))
+
+
 def crawled(site):
     """Every page that the first leads to, by address."""
     found, todo = {}, [f"{site.base}/"]
@@ -116,12 +124,13 @@ def crawled(site):
 
 
 def test_every_page_is_there_plain_and_safe(place):
-    found = crawled(Site(folders(place)))
+    found = crawled(site_of(place))
     assert {status for status, *_ in found.values()} == {200}
     assert {a for a, (_, kind, _) in found.items() if kind.startswith("text/html")} == {
         "/",
         "/p/shop/",
         *(f"/p/shop/v/{view}/" for view in VIEWS),
+        "/p/shop/v/totals/held/",
     }
     for address, (_, kind, text) in found.items():
         if kind == "application/json":
@@ -140,7 +149,7 @@ def test_every_page_is_there_plain_and_safe(place):
 
 
 def test_hostile_texts_are_shown_as_they_are(place):
-    site = Site(folders(place))
+    site = site_of(place)
     pipeline, view = (Page(site.answer(a)[2]).said for a in ("/p/shop/", "/p/shop/v/totals/"))
     assert pipeline.count(HOSTILE) >= 3, "the reason, the check's name and its message"
     assert f"-- {HOSTILE}" in view
@@ -148,7 +157,7 @@ def test_hostile_texts_are_shown_as_they_are(place):
 
 
 def test_a_pipeline_shows_its_epochs_what_is_held_back_and_lineage(place):
-    site = Site(folders(place))
+    site = site_of(place)
     page = Page(site.answer("/p/shop/")[2])
     titles = [" ".join(page.words)]
     assert "totals, epoch 2: incremental, held back" in titles[0]
@@ -163,15 +172,15 @@ def test_a_pipeline_shows_its_epochs_what_is_held_back_and_lineage(place):
 
 
 def test_a_view_shows_its_program_and_of_which_columns_it_is_made(place):
-    told = json.loads(Site(folders(place)).answer("/p/shop/v/nested/index.json")[2])
+    told = json.loads(site_of(place).answer("/p/shop/v/nested/index.json")[2])
     assert told["unknown"] == ""
     inner = next(u for u in told["units"] if u != "nested")
     assert told["units"]["nested"] == [inner]
     assert told["rows"][inner]["rows_in"] == 1
     assert told["origins"] == {"n": [], "customers": []}, "counts of rows are made of no column"
-    totals = json.loads(Site(folders(place)).answer("/p/shop/v/totals/index.json")[2])
+    totals = json.loads(site_of(place).answer("/p/shop/v/totals/index.json")[2])
     assert totals["origins"] == {"cust": ["orders.cust"], "<script>": ["orders.amount"]}
-    named = json.loads(Site(folders(place)).answer("/p/shop/v/named/index.json")[2])
+    named = json.loads(site_of(place).answer("/p/shop/v/named/index.json")[2])
     assert named["origins"] == {"id": ["orders.id"], "name": ["customers.name"]}
     assert named["epochs"][0]["views"][0]["saved"] is not None
 
@@ -180,9 +189,9 @@ def test_no_spark_is_started(place, monkeypatch):
     def started(*_, **__):
         pytest.fail("a session was started")
 
-    monkeypatch.setattr("ivm.pipeline.get_session", started)
+    monkeypatch.setattr("ivm.declarations.get_session", started)
     (place / "shop" / "views" / "fresh.sql").write_text("SELECT cust FROM orders")
-    status, _, text = Site(folders(place)).answer("/p/shop/v/fresh/")
+    status, _, text = site_of(place).answer("/p/shop/v/fresh/")
     assert status == 200
     assert "needs Spark" in Page(text).said
     assert "not refreshed yet" in Page(text).said
@@ -192,7 +201,7 @@ def test_what_is_wrong_is_a_sentence_and_hides_nothing_else(place, tmp_path):
     other = place / "other"
     (other / "views").mkdir(parents=True)
     (other / "pipeline.yml").write_text(f"name: other\nroot: {tmp_path}/o\nsources: {{t: {tmp_path}/nothing}}\n")
-    site = Site(folders(place))
+    site = site_of(place)
     assert "there is nothing at" in Page(site.answer("/")[2]).said
     assert "shop" in Page(site.answer("/")[2]).links[-1]
     assert site.answer("/p/other/")[0] == 500
@@ -213,13 +222,8 @@ def test_names_of_folders(place, tmp_path):
 
 @pytest.fixture
 def running(place, request):
-    made, address = serving.server(place)
-    thread = threading.Thread(target=made.serve_forever)
-    thread.start()
-    yield address
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    with served(place) as address:
+        yield address
 
 
 def asked(address, method="GET", **headers):
@@ -246,10 +250,7 @@ def test_it_is_served_on_the_loopback_interface_to_it_alone(running):
 
 def test_on_another_interface_there_is_a_token(place, monkeypatch):
     monkeypatch.setattr(serving, "_is_loopback", lambda host: False)
-    made, address = serving.server(place)
-    thread = threading.Thread(target=made.serve_forever)
-    thread.start()
-    try:
+    with served(place) as address:
         root, token = address.split("/t/")
         assert len(token) > 30
         assert asked(address)[0] == 200
@@ -259,11 +260,8 @@ def test_on_another_interface_there_is_a_token(place, monkeypatch):
             assert b"shop" not in body
             assert token.encode() not in body
         assert token in Page(asked(address)[2].decode()).links[-1]
-    finally:
-        made.shutdown()
-        made.server_close()
-        thread.join()
-    assert serving.server(place)[1] != address
+    with served(place) as another:
+        assert another != address
 
 
 def test_a_graph_with_a_cycle_is_drawn(tmp_path):
@@ -272,6 +270,25 @@ def test_a_graph_with_a_cycle_is_drawn(tmp_path):
     page = Page(drawn)
     assert len([1 for tag, _ in page.elements if tag == "path"]) == 3
     assert "script" not in {tag for tag, _ in page.elements}
+
+
+def test_days_stand_above_epochs_as_far_as_there_is_room():
+    epochs = [Passed(n, f"2026-11-{1 + n // 2:02}T05:00:00+00:00", "committed") for n in range(9)]
+    page = Page(html(el("div", timeline(epochs, ["v"]))))
+    places = [int(a["x"]) for tag, a in page.elements if a.get("class") == "day"]
+    assert [w for w in page.words if re.fullmatch(r"2026-11-\d\d", w)] == ["2026-11-01", "2026-11-02", "2026-11-04"]
+    assert {b - a for a, b in pairwise(places)} == {3 * 26}, "three cells are as wide as a day's name"
+    assert "I incremental, F full" in page.elements[1][1]["aria-label"]
+    assert "held back" in page.said, "the legend"
+    assert "no epoch yet" in html(el("div", timeline([], ["v"])))
+
+
+def test_long_texts_of_a_box_take_several_lines():
+    box = Box(("name", "word " * 20, "x" * 500), "unit")
+    assert [row for row, head in box.rows if head] == ["name"]
+    assert max(len(row) for row, _ in box.rows) <= 36
+    assert [row for row, _ in box.rows][-1].endswith("…"), "of a very long one the beginning"
+    assert len([1 for tag, _ in Page(html(graph("g", {"a": box}, []))).elements if tag == "text"]) == len(box.rows)
 
 
 def test_control_characters_are_shown_by_their_codes():

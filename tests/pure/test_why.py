@@ -144,8 +144,8 @@ def test_the_command(made, monkeypatch, capsys):
     assert pipeline(made, "totals").refresh().ok
     change(made)
     assert pipeline(made, "totals").refresh().ok
-    monkeypatch.setattr("ivm.cli.main._load", lambda folder: pipeline(made, "totals"))
-    monkeypatch.setattr("ivm.cli.main._out.size", (200, 50))
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", lambda folder: pipeline(made, "totals"))
+    monkeypatch.setattr("ivm.cli.terminal.out.size", (200, 50))
 
     def shown(*arguments):
         with pytest.raises(SystemExit) as end:

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 from ivm.errors import ConcurrentRefreshError
-from ivm.lake import native
-from ivm.plan.nodes import WEIGHT
+from ivm.lake import bags, native
+from ivm.names import WEIGHT
 from ivm.storage.location import Location
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def attempt(table: str, writer: int, n: int, kind: str, own: list[int]) -> bool:
         return native.overwrite(table, rows(writer, n), app, n, CONFIGURATION)
     gone, new = rows(writer, own[0]), rows(writer, n)
     weights = pa.array([-1] * gone.num_rows + [1] * new.num_rows, pa.int64())
-    return native.merge(table, pa.concat_tables([gone, new]).append_column(WEIGHT, weights), ["writer", "n"], app, n)
+    return bags.merge(table, pa.concat_tables([gone, new]).append_column(WEIGHT, weights), ["writer", "n"], app, n)
 
 
 def commits(table: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:

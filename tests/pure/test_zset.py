@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ivm.errors import ConfigError
@@ -208,7 +208,6 @@ OPERATORS = {
 }
 
 
-@settings(deadline=None)
 @given(st.lists(zsets, max_size=6), st.sampled_from(sorted(OPERATORS)))
 def test_operators_equal_their_slow_form(stream, name):
     made, query = OPERATORS[name]

@@ -10,6 +10,7 @@ import ivm.refresh.arrangements
 from ivm.errors import ViewError
 from ivm.planner.limits import EMBEDDED
 from ivm.trace.arranged import ArrangedTrace
+from tests.scenes import NIGHTLY
 
 pytestmark = pytest.mark.spark
 
@@ -54,11 +55,13 @@ def made(lake):
 
 
 def test_what_is_searched_equals_a_recompute(made, lake, searches):
-    for batch in range(6):
-        assert lake.differences(made) == {}
+    batches = 6 if NIGHTLY else 2
+    assert made.refresh().ok
+    for batch in range(batches):
         for name in ("a", "b", "a"):
             lake.change(name)
-        if batch == 3:
+        assert lake.differences(made) == {}
+        if batch == batches // 2 - 1:
             assert [c for c in made.compact(keep_epochs=0) if "arrangements" in c.table]
     assert set(searches) == {"a__by_k", "b__by_k", "b__by_s", "lists__by_k"}
     by_relation = {(s["relation"], *s["keys"]): s["views"] for s in made.status()["arrangements"]}

@@ -14,11 +14,12 @@ import pytest
 from ivm.feed.deltas import _by_spark
 from ivm.feed.source import Source, inspect
 from ivm.lake import native
-from ivm.lake.keys import hashable
+from ivm.lake.shapes import plain
 from ivm.lake.types import READABLE_TYPES
 from ivm.plan.anchors import keyable
 from ivm.storage.location import Location
 from ivm.testing.types import EDGES, TypedLake
+from ivm.zset.exact import hashable
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +44,7 @@ FEATURES = {
 
 
 def bag(rows: pa.Table) -> Counter:
-    return Counter(zip(*(hashable(c) for c in native.plain(rows).columns), strict=True))
+    return Counter(zip(*(hashable(c) for c in plain(rows).columns), strict=True))
 
 
 def assert_same_rows(native_rows: pa.Table, spark_rows: pa.Table, what: str) -> None:

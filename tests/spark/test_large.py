@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 #: Batches are merged by Spark.
 MERGED = replace(TINY, anew_share=1e9)
-VIEWS = int(os.environ.get("IVM_LARGE_VIEWS", "60" if NIGHTLY else "4"))
+VIEWS = int(os.environ.get("IVM_LARGE_VIEWS", "60" if NIGHTLY else "2"))
 #: By night all scripts are run in both ways.
 CHOSEN = {
     "insert, update, delete": (MERGED,),
@@ -117,8 +117,8 @@ def test_views_follow(spark, lake, limits, script, collected):
     names = two_tables(spark, lake, more)
     chosen = list(FIXED) if NIGHTLY else needed(list(FIXED)[HALVES.get(script, 0) :: 2])
     pipe = lake.pipeline({n: FIXED[n] for n in (chosen if limits is TINY else MERGED_VIEWS)})
+    # What a first build gets wrong is still wrong after a statement, so it isn't compared by itself.
     assert pipe.refresh().ok
-    assert not_equal(spark, pipe) == {}
     for statement in statements:
         for part in statement.lstrip("=").split("; "):
             spark.sql(part.format(**names))
@@ -137,8 +137,8 @@ def test_random_views_equal_their_recompute(spark, tmp_path, limits):
     first = 200 if limits is TINY else 300
     views = accepted(spark, lake, range(first, first + VIEWS))
     pipe = lake.pipeline(views)
-    assert lake.differences(pipe) == {}
-    for batch in range(2):
+    assert pipe.refresh().ok
+    for batch in range(2 if NIGHTLY else 1):
         changed = [f"{lake.change(n)} {n}" for n in ("a", "b", "c", "a")]
         found = lake.differences(pipe)
         assert found == {}, (batch, changed, {n: views[n] for n in found})
@@ -150,12 +150,15 @@ def test_types_follow_their_changes(spark, tmp_path, limits, pack):
     views = typed_views("t", lake.table("t", PACKS[pack]))
     if limits is MERGED:  # the statements are the same: what is merged are all types
         views = {n: views[n] for n in ("project", "bag", "texts")}
+    elif not NIGHTLY:
+        views = {n: views[n] for n in ("project", "texts", "pairs", "ends", "different")}
     pipe = lake.pipeline(views)
-    for _ in range(3 if NIGHTLY else 2):
-        found = differences(lake, pipe, views)
-        assert not found, found
+    assert pipe.refresh().ok
+    for _ in range(2 if NIGHTLY else 1):
         for _ in range(3):
             lake.change("t")
+        found = differences(lake, pipe, views)
+        assert not found, found
 
 
 def test_a_recursion_says_why_it_is_built_anew(spark, lake):

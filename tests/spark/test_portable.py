@@ -10,11 +10,11 @@ from collections import Counter
 
 import pytest
 
-from ivm.lake import native
+from ivm.lake.shapes import plain
 from ivm.plan.nodes import Column
 from ivm.portable.statement import Relation, written
 from ivm.session import statements
-from tests.portable import Engine, cases, columns, compare, plain, rows, sample
+from tests.portable import Engine, cases, columns, comparable, compare, rows, sample
 
 pytestmark = pytest.mark.spark
 
@@ -91,8 +91,8 @@ def test_each_form_of_statement_gives_what_spark_gives(spark):
             frame = spark.sql(sql)
             types = [Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields]
             got, told = (
-                Counter(zip(*(plain(c).to_pylist() for c in t.columns), strict=True))
-                for t in (engine.database.run(made), native.plain(frame.toArrow()))
+                Counter(zip(*(comparable(c).to_pylist() for c in t.columns), strict=True))
+                for t in (engine.database.run(made), plain(frame.toArrow()))
             )
             if got != told or [c.type for c in made.columns] != [c.type for c in types]:
                 wrong.append((sql, list((got - told).items())[:2], list((told - got).items())[:2]))

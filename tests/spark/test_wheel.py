@@ -58,8 +58,11 @@ def run(folder, *command):
 
 
 def test_a_wheel_has_the_package_and_no_more(wheel):
-    names = zipfile.ZipFile(wheel).namelist()
-    assert "ivm/py.typed" in names
+    inside = zipfile.ZipFile(wheel)
+    names = inside.namelist()
+    assert {"ivm/py.typed", "ivm/ui/style.css"} <= set(names)
+    (told,) = (inside.read(n).decode() for n in names if n.endswith("entry_points.txt"))
+    assert "[airflow.plugins]\nivm = ivm.orchestration.plugin:IvmPlugin\n" in told
     assert {n.split("/")[0] for n in names} == {"ivm", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
 
 

@@ -1,0 +1,27 @@
+"""Options and arguments that several verbs take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Folder = Annotated[Path, typer.Option("--pipeline", "-p", help="The pipeline's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Views = Annotated[list[str] | None, typer.Argument(help="Views; all if none is named.")]
+HERE = Path()
+
+
+def load(folder: Path) -> Any:
+    """The pipeline of a folder."""
+    from ivm.pipeline import Pipeline
+
+    return Pipeline.load(folder)
+
+
+def share(value: float) -> float:
+    """A share of something, as an option."""
+    if not 0 < value <= 1:
+        raise typer.BadParameter("expected a number above 0, at most 1.")
+    return value

@@ -1,0 +1,1 @@
+"""The verbs of the `ivm` command: importing a module registers its own."""

@@ -1,0 +1,234 @@
+"""What dbt wrote of a project: `target/manifest.json`, as far as views can be made of it.
+
+    model    what dbt builds: a query as dbt compiled it, or Python
+    table    what a model may read and dbt doesn't build from a query: a source, a seed, a snapshot
+    test     a query of the rows that must not be there
+
+Invariant: a Project is of a version and an adapter that are understood. SQL that is_incremental() may have cut down is
+known as such: `partial` holds the incremental models whose compiled form isn't proven to be the whole one. The proof is
+`run_results.json` beside the manifest: the same invocation ran with --full-refresh.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ivm.errors import ConfigError
+from ivm.files import read_text
+from ivm.parameters import shown
+
+#: The one schema that is read; dbt 1.8 to 1.11 write it.
+SCHEMA = "https://schemas.getdbt.com/dbt/manifest/v12.json"
+#: Adapters whose compiled SQL is Spark's.
+ADAPTERS = ("spark", "databricks")
+COMPILE = "dbt compile --full-refresh"
+#: Far more than the largest project's.
+_MAX_BYTES = 2_000_000_000
+_INCREMENTAL = "macro.dbt.is_incremental"
+#: Macros by which a model asks the warehouse while it is compiled, and names that stand for the run.
+_ASKING = {"macro.dbt.run_query", "macro.dbt.statement"}
+_OF_THE_RUN = re.compile(r"\b(run_started_at|invocation_id|modules\.datetime)\b")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model. `relation` is its table as compiled SQL calls it, "" where it is ephemeral; `sql` "" if not compiled."""
+
+    id: str
+    name: str
+    relation: str
+    sql: str
+    materialized: str
+    language: str
+    reads: tuple[str, ...]
+    #: It has pre- or post-hooks.
+    hooks: bool = False
+    #: What the compiled SQL holds of the moment of its compilation, in words; "" for nothing.
+    momentary: str = ""
+
+    @property
+    def ephemeral(self) -> bool:
+        return self.materialized == "ephemeral"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A table that dbt doesn't build from a query, by the name that a project calls it: `raw.orders`, `regions`."""
+
+    id: str
+    kind: str
+    name: str
+    relation: str
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test: `kind` is the generic test's name (`dbt_utils.x` of a package), "" where it is a query of its own."""
+
+    __test__ = False  # pytest takes it for one
+
+    name: str
+    kind: str
+    of: str
+    column: str
+    arguments: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Project:
+    """A dbt project; models, tables by their ids."""
+
+    name: str
+    models: Mapping[str, Model]
+    tables: Mapping[str, Given]
+    tests: tuple[Test, ...] = ()
+    disabled: tuple[str, ...] = ()
+    #: Models whose compiled SQL may be what is_incremental() leaves of it.
+    partial: frozenset[str] = field(default_factory=frozenset)
+
+
+def read(file: Path) -> Project:
+    """Read a project. Raises ConfigError for what isn't a manifest of this version, compiled for Spark."""
+    data = _json(file)
+    try:
+        meta = data["metadata"]
+        version, adapter = meta["dbt_schema_version"], meta["adapter_type"]
+    except (KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{file} is no manifest of dbt's.", f"Name target/manifest.json after `{COMPILE}`."
+        ) from error
+    if version != SCHEMA:
+        raise ConfigError(
+            f"{file} is written in the schema {shown(version)}; version 12 is read.",
+            f"Run `{COMPILE}` with a dbt from 1.8 to 1.11.",
+        )
+    if adapter not in ADAPTERS:
+        raise ConfigError(
+            f"{file} was written for the adapter {shown(adapter)}, whose SQL Spark doesn't read.",
+            f"Run `{COMPILE}` with a profile of dbt-spark or dbt-databricks.",
+        )
+    try:
+        return _project(data, _refreshed_in_full(file, meta))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"{file} is not as dbt writes it: {type(error).__name__} at {error}.", f"Make it anew with `{COMPILE}`."
+        ) from error
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(read_text(file, _MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file} is not valid JSON.", f"Make it anew with `{COMPILE}`.") from error
+
+
+def _refreshed_in_full(file: Path, meta: Mapping[str, Any]) -> bool:
+    """Whether the invocation that wrote a manifest ran with --full-refresh, as its own results say."""
+    beside = file.with_name("run_results.json")
+    if not beside.exists():
+        return False
+    run = _json(beside)
+    same = run["metadata"]["invocation_id"] == meta["invocation_id"]
+    return bool(same and run["args"].get("full_refresh"))
+
+
+def _project(data: Mapping[str, Any], full: bool) -> Project:
+    nodes = [data["nodes"][i] for i in sorted(data["nodes"])]  # their order is another in each run of dbt
+    calls = {m: tuple(d["depends_on"]["macros"]) for m, d in data["macros"].items()}
+    models = {n["unique_id"]: _model(n, calls) for n in nodes if n["resource_type"] == "model"}
+    given = [_given(n, n["name"]) for n in nodes if n["resource_type"] in ("seed", "snapshot")]
+    given += [_given(s, f"{s['source_name']}.{s['name']}") for s in data["sources"].values()]
+    # is_incremental() is false of all other models, and of all in a full refresh, but where the model forbids it.
+    partial = {
+        n["unique_id"]
+        for n in nodes
+        if n["config"].get("materialized") == "incremental"
+        and not _whole(n["config"].get("full_refresh"), full)
+        and ("is_incremental" in n["raw_code"] or _INCREMENTAL in _called(n, calls))
+    }
+    return Project(
+        data["metadata"]["project_name"],
+        models,
+        {g.id: g for g in given},
+        tuple(_test(n) for n in nodes if n["resource_type"] == "test"),
+        tuple(sorted(i for i in data.get("disabled") or {} if i.startswith("model."))),
+        frozenset(partial),
+    )
+
+
+def _whole(said: bool | None, full: bool) -> bool:
+    """Whether a model is refreshed in full: what it says itself goes before the command."""
+    return full if said is None else said
+
+
+def _model(node: Mapping[str, Any], calls: Mapping[str, tuple[str, ...]]) -> Model:
+    config = node["config"]
+    momentary = ", ".join(sorted(set(_OF_THE_RUN.findall(node["raw_code"]))))
+    return Model(
+        node["unique_id"],
+        node["name"] if node.get("version") is None else f"{node['name']}_v{node['version']}",
+        plain(node.get("relation_name") or ""),
+        (node.get("compiled_code") or "").strip().rstrip(";"),
+        config["materialized"],
+        node.get("language", "sql"),
+        tuple(node["depends_on"]["nodes"]),
+        bool(config.get("pre-hook") or config.get("post-hook")),
+        momentary or ("an answer of the warehouse" if _ASKING & _called(node, calls) else ""),
+    )
+
+
+def _given(node: Mapping[str, Any], name: str) -> Given:
+    return Given(node["unique_id"], node["resource_type"], name, plain(node.get("relation_name") or ""))
+
+
+def _test(node: Mapping[str, Any]) -> Test:
+    meta, config = node.get("test_metadata") or {}, node["config"]
+    kind = ".".join(p for p in (meta.get("namespace"), meta.get("name")) if p)
+    arguments = {k: v for k, v in (meta.get("kwargs") or {}).items() if k not in ("model", "column_name")}
+    reads = node["depends_on"]["nodes"]
+    return Test(
+        node["alias"],
+        kind,
+        node.get("attached_node") or (reads[0] if len(reads) == 1 else ""),
+        (node.get("column_name") or "").strip("`"),
+        arguments,
+        {k: config.get(k) for k in ("severity", "where", "limit", "fail_calc", "warn_if", "error_if")},
+        (node.get("compiled_code") or "").strip().rstrip(";"),
+    )
+
+
+def _called(node: Mapping[str, Any], calls: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """The macros that a node calls, and those that these call."""
+    return reached(node["depends_on"]["macros"], calls)
+
+
+def reached(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """What edges lead to, the start included.
+
+    >>> sorted(reached(["a"], {"a": ["b"], "b": ["a", "c"]}))
+    ['a', 'b', 'c']
+    """
+    found: set[str] = set()
+    ahead = list(start)
+    while ahead:
+        one = ahead.pop()
+        if one not in found:
+            found.add(one)
+            ahead.extend(edges.get(one, ()))
+    return found
+
+
+def plain(relation: str) -> str:
+    """A relation as `ivm.sql.text.relation_tables` calls it: without quotes.
+
+    >>> plain("`main`.`sales`.`orders`")
+    'main.sales.orders'
+    """
+    return relation.replace("`", "")

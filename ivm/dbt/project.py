@@ -1,0 +1,121 @@
+"""A dbt project made into a pipeline folder, once or again.
+
+    adopt = read the manifest -> choose models -> views, checks -> look at the tables that stay outside (`ivm.adopt`)
+
+Invariant: a second time only what came from dbt is written anew: view files that carry the mark, checks.yml, and
+dbt_vars.json. pipeline.yml is its owner's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ivm import adopt
+from ivm.adopt import Adoption, look, made_files
+from ivm.config import load_folder
+from ivm.dbt.checks import checks
+from ivm.dbt.manifest import Project, read
+from ivm.dbt.views import DECLARED, Left, chosen, left, views
+from ivm.errors import ConfigError
+from ivm.files import read_text, writing
+from ivm.names import is_path, table_ref
+from ivm.storage.location import Location
+
+#: Begin a file that came from dbt.
+MARK, HEADING = "-- dbt: ", "# dbt: its tests; `ivm adopt --again` writes this file anew.\n"
+#: What `dbt run --vars` is given: where each view of a model materialized as 'ivm' lies, and of which SQL it is.
+VARS = "dbt_vars.json"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What would be written, and what stays with dbt (`left`).
+
+    `declared` is, by id of each model that is materialized as 'ivm', its view and a hash of its SQL.
+    """
+
+    adoption: Adoption
+    left: tuple[Left, ...]
+    declared: Mapping[str, tuple[str, str]]
+
+
+def take(manifest: Path, names: Sequence[str] = (), folder: str = "", places: Mapping[str, str] | None = None) -> Taken:
+    """Read a project and look at the tables that its views read; nothing is written.
+
+    `places` are by what the compiled SQL calls a table or by what the project does: `raw.orders` of a source, a seed's
+    name. Raises what `ivm.dbt.manifest.read`, `ivm.dbt.views` and `ivm.adopt.look` raise.
+    """
+    project = read(manifest)
+    models = chosen(project, names)
+    made = views(project, models)
+    rules, for_tests, untaken = checks(project, models)
+    ids = {m.name: m.id for m in models}
+    marked = {v: f"{MARK}{ids.get(v, v)}\n{sql}" for v, sql in (made | for_tests).items()}
+    found = look(marked, folder, _relations(project, places or {}))
+    stays = (*left(project, models), *untaken)
+    told = tuple(f"{one.what}: {one.why}" for one in stays)
+    return Taken(
+        Adoption(found.tables, found.views, checks=rules, heading=HEADING, left=told),
+        stays,
+        {m.id: (m.name, fingerprint(m.sql)) for m in models if m.materialized == DECLARED},
+    )
+
+
+def fingerprint(sql: str) -> str:
+    """A hash of compiled SQL, as dbt's `local_md5` makes it of the same text.
+
+    >>> fingerprint("select 1")
+    '95adb6e77a0884d9e50232cb8c5c969d'
+    """
+    return hashlib.md5(sql.encode(), usedforsecurity=False).hexdigest()
+
+
+def _relations(project: Project, places: Mapping[str, str]) -> dict[str, str]:
+    """Places by what compiled SQL calls the tables."""
+    known = {t.name.lower(): t.relation for t in project.tables.values()}
+    known |= {m.name.lower(): m.relation for m in project.models.values()}
+    return {known.get(name.lower(), name): place for name, place in places.items()}
+
+
+def write(taken: Taken, folder: Path, name: str, root: str, again: bool = False) -> list[str]:
+    """Write the pipeline folder, or anew what of it came from dbt; returns the files written.
+
+    Raises ConfigError where files are in the way that didn't come from dbt.
+    """
+    files = _replace(taken.adoption, folder) if again else adopt.write(taken.adoption, folder, name, root)
+    place = Location.of(load_folder(folder).root)
+    known = {id_: {"table": table_ref((place / view).url), "md5": md5} for id_, (view, md5) in taken.declared.items()}
+    if known:
+        with writing(folder):
+            (folder / VARS).write_text(json.dumps({"ivm_views": known}, indent=2) + "\n", encoding="utf-8")
+        files.append(str(folder / VARS))
+    return files
+
+
+def _replace(adoption: Adoption, folder: Path) -> list[str]:
+    """Write views and checks anew. pipeline.yml is its owner's: raises ConfigError where it lacks a source."""
+    sources = {s.name.lower() for s in load_folder(folder).sources}
+    if lacking := [t for t in adoption.tables if t.name.lower() not in sources]:
+        kind = "path" if is_path(lacking[0].location) else "table"
+        raise ConfigError(
+            f"{folder / 'pipeline.yml'} has no source {', '.join(t.name for t in lacking)}, which the views read now.",
+            f"Add it there (`{lacking[0].name}: {{{kind}: {lacking[0].location}}}`), and repeat this.",
+        )
+    files = made_files(adoption)
+    there = [f for f in (*(folder / "views").glob("*.sql"), folder / "checks.yml") if f.exists()]
+    old = {str(f.relative_to(folder)) for f in there if read_text(f).startswith((MARK, HEADING))}
+    if own := sorted({str(f.relative_to(folder)) for f in there} & set(files) - old):
+        raise ConfigError(
+            f"{folder / own[0]} didn't come from dbt, and is in the way.", "Move or rename it: it would be lost."
+        )
+    with writing(folder):
+        for gone in old - set(files):
+            (folder / gone).unlink()
+        for file, text in files.items():
+            (folder / file).parent.mkdir(exist_ok=True)
+            (folder / file).write_text(text, encoding="utf-8")
+    return [str(folder / f) for f in files]

@@ -1,0 +1,73 @@
+"""Z-sets as Arrow tables: rows with an integer WEIGHT.
+
+    consolidated = each row once, no zero weight        its form with weights +1 and -1 repeats rows
+
+Rows are compared by their exact values: NaN equals NaN, -0.0 differs from 0.0, NULL equals NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.names import WEIGHT
+from ivm.zset.exact import hashable
+
+
+def of_change_feed(feed: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """A Delta change feed's `columns`: weight -1 for deletes and pre-images, +1 for inserts and post-images."""
+    gone = pc.is_in(feed["_change_type"], pa.array(["delete", "update_preimage"]))
+    weight = pc.if_else(gone, pa.scalar(-1, pa.int32()), pa.scalar(1, pa.int32()))
+    return feed.select(list(columns)).append_column(WEIGHT, weight)
+
+
+def consolidate(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Sum the weights of equal rows, drop zeros, repeat the rest so that every weight is +1 or -1."""
+    if rows_.num_rows == 0:
+        return rows_
+    if not columns:
+        total = pc.sum(rows_[WEIGHT]).as_py()
+        return pa.table({WEIGHT: pa.array([1 if total > 0 else -1] * abs(total), pa.int32())})
+    ends = pc.min_max(rows_[WEIGHT])
+    if ends["min"] == ends["max"] and abs(ends["min"].as_py()) == 1:
+        return rows_.select(list(columns)).append_column(WEIGHT, rows_[WEIGHT].cast(pa.int32()))  # nothing can cancel
+    summed = sum_weights(rows_, columns)
+    return repeated(summed.select(list(columns)), summed[WEIGHT].to_numpy())
+
+
+def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Each row once with the sum of its weights, where that is not zero."""
+    if rows_.num_rows == 0:
+        return rows_.select([*columns, WEIGHT])
+    if any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
+        summed = _sum_nested(rows_, columns)
+    else:
+        summed = (
+            rows_.group_by(list(columns), use_threads=False)
+            .aggregate([(WEIGHT, "sum")])
+            .rename_columns([*columns, WEIGHT])
+        )
+    return summed.filter(pc.not_equal(summed[WEIGHT], 0))
+
+
+def repeated(rows_: pa.Table, weights: Any) -> pa.Table:
+    import numpy as np
+
+    taken = rows_.take(pa.array(np.repeat(np.arange(len(weights)), np.abs(weights))))
+    signs = np.repeat(np.sign(weights), np.abs(weights)).astype("int32")
+    return taken.append_column(WEIGHT, pa.array(signs, pa.int32()))
+
+
+def _sum_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Arrow can't group nested values: count by their exact Python form (a delta's rows, not a table's)."""
+    import numpy as np
+
+    places: dict[tuple[Any, ...], int] = {}
+    weights = np.zeros(rows_.num_rows, dtype="int64")
+    values = [hashable(rows_[c]) for c in columns]
+    for i, (weight, *row) in enumerate(zip(rows_[WEIGHT].to_pylist(), *values, strict=True)):
+        weights[places.setdefault(tuple(row), i)] += weight
+    return rows_.select(list(columns)).append_column(WEIGHT, pa.array(weights, pa.int64()))

@@ -1,0 +1,1 @@
+{% macro is_test(column) %}({{ column }} like 'test%'){% endmacro %}

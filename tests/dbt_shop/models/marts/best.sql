@@ -1,0 +1,1 @@
+select customer, revenue from {{ ref('revenue') }} where revenue >= 20
