@@ -15,6 +15,10 @@ from deltalake import DeltaTable, write_deltalake
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.names import WEIGHT, native_ident
+from ivm.zset.weighted import left_of
+
+#: So many rows, or so many for each row of a change, are held to be compared with it; more are joined.
+_FEW_ROWS, _FEW_COPIES = 10_000, 10
 
 
 def merge(
@@ -106,6 +110,37 @@ def copies_left(
     target: DeltaTable, changes: pa.Table, columns: Sequence[str], name: str, key: Sequence[str] = ()
 ) -> pa.Table:
     """`changes` (columns and WEIGHT, each row once) with the copies the target would hold after them, as `name`."""
+    near = _near(target, changes, columns, key)
+    places, left = _joined(target, changes, columns, key) if near is None else left_of(near, changes, columns)
+    return changes.take(places).select(list(columns)).append_column(name, left)
+
+
+def _near(target: DeltaTable, changes: pa.Table, columns: Sequence[str], key: Sequence[str]) -> pa.Table | None:
+    """The target's rows that may equal one of the changes, found by one column's values, by which files are skipped.
+
+    None where no column serves, or there are many.
+    """
+    best = ("", 0)
+    for c in sorted(columns, key=lambda c: c not in key):
+        wanted = pa.table({c: changes[c].unique()}) if not pa.types.is_nested(changes[c].type) else None
+        if wanted is None or wanted.num_rows <= best[1]:
+            continue
+        if listed := native.among([c], wanted):
+            best = (listed, wanted.num_rows)
+    if not best[0]:
+        return None
+    try:
+        return native.read(target, columns, best[0], max(_FEW_ROWS, _FEW_COPIES * changes.num_rows)).cast(
+            changes.select(list(columns)).schema
+        )
+    except native.LargeReadError:
+        return None
+
+
+def _joined(
+    target: DeltaTable, changes: pa.Table, columns: Sequence[str], key: Sequence[str]
+) -> tuple[pa.Array, pa.Array]:
+    """By place in the changes the copies left, by a join with the whole target, which this process never holds."""
     marked = "(SELECT *, 1 AS __ivm_one FROM t) AS t"
     with tempfile.TemporaryDirectory() as folder:
         write_deltalake(folder, changes.append_column("__ivm_row", pa.array(range(changes.num_rows), pa.int64())))
@@ -115,8 +150,4 @@ def copies_left(
             f"ON {_equal(changes, columns, key, 'n')} GROUP BY n.__ivm_row",
             {"t": target, "n": DeltaTable(folder)},
         )
-    return (
-        changes.take(counts["__ivm_row"])
-        .select(list(columns))
-        .append_column(name, counts["left_of_it"].cast(pa.int64()))
-    )
+    return counts["__ivm_row"], counts["left_of_it"].cast(pa.int64())

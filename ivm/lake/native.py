@@ -8,7 +8,7 @@ finished rows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,17 @@ def exists(path: str) -> bool:
 
     Files that a dead writer left before its first commit are none.
     """
-    return any(name.endswith(".json") or ".checkpoint." in name for name in (Location.of(path) / "_delta_log").names())
+    return holds_commits(log_names(path))
+
+
+def log_names(path: str) -> frozenset[str]:
+    """The names of the files of a table's log; none where there is no table."""
+    return frozenset((Location.of(path) / "_delta_log").names())
+
+
+def holds_commits(names: Iterable[str]) -> bool:
+    """Whether there are commits among the files of a log."""
+    return any(name.endswith(".json") or ".checkpoint." in name for name in names)
 
 
 def table(path: str, version: int | None = None) -> DeltaTable:
@@ -161,8 +171,8 @@ def _read_matching(
         if between:
             conditions.append(_between(f"t.{native_ident(mine[0])}", *wanted.column(0).to_pylist()))
             continue
-        if among := _literals(mine, wanted, literals):
-            conditions.append(among)
+        if listed := among(mine, wanted, literals):
+            conditions.append(listed)
             continue
         path = f"{folder}/keys_{i}"
         write_deltalake(path, wanted, mode="overwrite")
@@ -200,7 +210,7 @@ def _between(column: str, low: Any, high: Any) -> str:
     return f"{column} BETWEEN {one} AND {other}"
 
 
-def _literals(columns: Sequence[str], wanted: pa.Table, most: int) -> str:
+def among(columns: Sequence[str], wanted: pa.Table, most: int = EMBEDDED.literal_keys) -> str:
     """A condition on one column with few integers or strings to find; '' where it takes a join."""
     if wanted.num_rows == 0:
         return "false"

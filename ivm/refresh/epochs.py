@@ -114,8 +114,8 @@ class EpochLog:
         self.pipeline = pipeline
         self._delta: DeltaTable | None = None
         self._identity = ""
-        #: The fingerprint of the newest commit that was read.
-        self._seen = ""
+        #: The fingerprint of the newest commit that was read, and what the log's files were called before that.
+        self._seen, self._names = "", frozenset[str]()
         self._lock = threading.RLock()
         self._files: frozenset[Location] = frozenset()
         self._events: list[Event] = []
@@ -160,11 +160,18 @@ class EpochLog:
 
     @_readable
     def events(self) -> list[Event]:
-        """All events in order of epoch and time; of a log that has grown only the new files are read."""
+        """All events in order of epoch and time; of a log that has grown only the new files are read.
+
+        It is asked at every step: where no file of its log came or went, one listing and one look at a file tell so.
+        """
         with self._lock:
-            if not self.exists():
+            names = native.log_names(self.path)
+            if not native.holds_commits(names):
                 self.forget_all()
                 return []
+            if self._delta is not None and names == self._names and self._stands(self._delta):
+                return self._events
+            self._names = names
             try:
                 return self._read()
             # files that another process removes behind a checkpoint, at this moment
@@ -174,7 +181,7 @@ class EpochLog:
                 return self._read()
 
     def _read(self) -> list[Event]:
-        if self._delta is not None and fingerprint(self.path, self._delta.version()) != self._seen:
+        if self._delta is not None and not self._stands(self._delta):
             self.forget_all()  # somebody removed it, or `ivm repair` began it anew
         self._delta = self._newest()
         self._seen = fingerprint(self.path, self._delta.version())
@@ -188,6 +195,10 @@ class EpochLog:
             self._events = sorted([*known, *_events(rows)], key=lambda e: (e.epoch, e.at))
             self._files = files
         return self._events
+
+    def _stands(self, known: DeltaTable) -> bool:
+        """Whether the newest commit that was read is still the one of that number."""
+        return fingerprint(self.path, known.version()) == self._seen
 
     def _newest(self) -> DeltaTable:
         """The table as it is now.

@@ -7,6 +7,7 @@ Rows are compared by their exact values: NaN equals NaN, -0.0 differs from 0.0, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyarrow.compute as pc
 
 from ivm.names import WEIGHT
 from ivm.zset.exact import hashable
+
+_PLACE = "__ivm_place"
 
 
 def of_change_feed(feed: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -51,6 +54,31 @@ def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
             .rename_columns([*columns, WEIGHT])
         )
     return summed.filter(pc.not_equal(summed[WEIGHT], 0))
+
+
+def left_of(rows_: pa.Table, changes: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, pa.Array]:
+    """By place in the changes (`columns` and WEIGHT, each row once): its weight and the rows equal to it, added up."""
+    if any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):
+        return _left_of_nested(rows_, changes, columns)
+    n, total = rows_.num_rows, rows_.num_rows + changes.num_rows
+    both = pa.concat_tables([rows_.select(list(columns)), changes.select(list(columns))])
+    weights = pa.chunked_array([pa.array([1] * n, pa.int64()), *changes[WEIGHT].cast(pa.int64()).chunks])
+    places = pa.array([None] * n + list(range(total - n)), pa.int64())
+    counted = (
+        both.append_column(WEIGHT, weights)
+        .append_column(_PLACE, places)
+        .group_by(list(columns), use_threads=False)
+        .aggregate([(WEIGHT, "sum"), (_PLACE, "max")])
+    )
+    counted = counted.filter(pc.is_valid(counted[f"{_PLACE}_max"]))
+    return counted[f"{_PLACE}_max"], counted[f"{WEIGHT}_sum"]
+
+
+def _left_of_nested(rows_: pa.Table, changes: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, pa.Array]:
+    copies = Counter(zip(*(hashable(rows_[c]) for c in columns), strict=True))
+    mine = zip(*(hashable(changes[c]) for c in columns), strict=True)
+    left = [w + copies[row] for w, row in zip(changes[WEIGHT].to_pylist(), mine, strict=True)]
+    return pa.array(range(changes.num_rows), pa.int64()), pa.array(left, pa.int64())
 
 
 def repeated(rows_: pa.Table, weights: Any) -> pa.Table:

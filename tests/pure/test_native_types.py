@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from decimal import Decimal
 
 import pyarrow as pa
@@ -52,6 +53,32 @@ def test_a_merge_takes_exactly_its_rows(tmp_path, kind):
         found = sorted(map(repr, hashable(native.read(native.table(str(tmp_path / "t")))["v"])))
         expected = [*hashable(rows["v"])[i + 1 :], *hashable(rows["v"])]
         assert found == sorted(map(repr, expected))
+
+
+@pytest.mark.parametrize("columns", [["k", "v"], ["k", "n"], ["k", "s", "v", "n"], ["s", "n"], ["v"]])
+@pytest.mark.parametrize("most", [10_000, 3])
+def test_copies_found_by_a_value_are_those_of_a_join(tmp_path, monkeypatch, columns, most):
+    """A column with few whole numbers or strings leads to the rows; the others are compared as exactly as ever."""
+    monkeypatch.setattr(bags, "_FEW_ROWS", most)
+    monkeypatch.setattr(bags, "_FEW_COPIES", 1 if most == 3 else 10)
+    chosen = random.Random(7)
+    doubles, lists = [0.0, -0.0, float("nan"), 1.5, None], [[0.0], [-0.0], [], None]
+    rows = pa.table(
+        {
+            "k": pa.array([chosen.randrange(4) for _ in range(200)], pa.int32()),
+            "s": pa.array([chosen.choice(["a", "it's", 'x"', "é"]) for _ in range(200)]),
+            "v": pa.array([chosen.choice(doubles) for _ in range(200)], pa.float64()),
+            "n": pa.array([chosen.choice(lists) for _ in range(200)], pa.list_(pa.float64())),
+        }
+    ).select(columns)
+    write_deltalake(str(tmp_path / "t"), rows)
+    target = native.table(str(tmp_path / "t"))
+    exact = list(zip(*(hashable(rows[c]) for c in columns), strict=True))
+    first = sorted({row: i for i, row in enumerate(exact)}.values())[:6]
+    weights = [chosen.choice([-2, -1, 1]) for _ in first]
+    left = bags.copies_left(target, rows.take(first).append_column(WEIGHT, pa.array(weights, pa.int64())), columns, "l")
+    told = dict(zip(zip(*(hashable(left[c]) for c in columns), strict=True), left["l"].to_pylist(), strict=True))
+    assert told == {exact[i]: exact.count(exact[i]) + w for i, w in zip(first, weights, strict=True)}
 
 
 @pytest.mark.parametrize("kind", VALUES)
