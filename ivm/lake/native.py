@@ -35,7 +35,16 @@ os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 2 * (os.cpu_count() or
 
 #: Reader features whose tables delta-rs was seen to read exactly as Spark does (tests/spark/test_lanes.py).
 READABLE_FEATURES = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint"})
+#: Writer features of tables that delta-rs was seen to write (tests/spark/test_table_features.py). It refuses others.
+WRITABLE_FEATURES = READABLE_FEATURES | {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "generatedColumns",
+    "invariants",
+}
 _APPEND_ONLY = "delta.appendOnly"
+_COLUMN_MAPPING = "delta.columnMapping.mode"
 _CDF_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -73,6 +82,14 @@ def refusal(delta: DeltaTable) -> str:
     if delta.metadata().partition_columns:
         return "partition columns"
     return unreadable(delta.schema().to_json())
+
+
+def unwritable(delta: DeltaTable) -> str:
+    """The features by which delta-rs can't merge into a table or replace its rows; empty if it can."""
+    strange = set(delta.protocol().writer_features or []) - WRITABLE_FEATURES
+    if delta.metadata().configuration.get(_COLUMN_MAPPING, "none") != "none":
+        strange.add("columnMapping")
+    return ", ".join(sorted(strange))
 
 
 class LargeReadError(Exception):
@@ -288,9 +305,18 @@ def committing(path: str) -> Iterator[None]:
             raise StateError(
                 f"Somebody made the table {path} append-only: no row of it can be changed.", f"Undo it: {unset}"
             ) from error
+        if refused := unwritable(table(path)) if exists(path) else "":
+            raise StateError(
+                f"The table {path} has features that ivm can't write ({refused}).", drop_features(path, refused)
+            ) from error
         raise ConcurrentRefreshError(
             f"Another writer committed to {path} at the same moment ({error}).", "It wins; run the refresh again."
         ) from error
+
+
+def drop_features(path: str, features: str) -> str:
+    """What to do about a table's features."""
+    return f"Drop them: ALTER TABLE {table_ref(path)} DROP FEATURE ... (for each of {features})."
 
 
 def append(

@@ -30,8 +30,8 @@ class Publishing(Enum):
     ANEW = "anew"
 
 
-def publishing(batch: int, table: int, local: bool, limits: Limits = EMBEDDED) -> Publishing:
-    """How a batch of so many rows gets into a table of so many.
+def publishing(batch: int, table: int, local: bool, limits: Limits = EMBEDDED, refused: str = "") -> Publishing:
+    """How a batch of so many rows gets into a table of so many; `refused` says why delta-rs can't write there.
 
     Spark's own commits are safe on a folder only; and where a batch touches most files, to write them anew is cheaper
     than to look for its rows first.
@@ -40,7 +40,11 @@ def publishing(batch: int, table: int, local: bool, limits: Limits = EMBEDDED) -
     ('native', 'merge')
     >>> publishing(2_000_000, 3_000_000, local=True).value, publishing(2_000_000, 60_000_000, local=False).value
     ('anew', 'anew')
+    >>> publishing(10, 1_000_000, local=True, refused="clustering").value
+    'merge'
     """
+    if refused:
+        return Publishing.MERGE
     if batch <= limits.result_rows:
         return Publishing.NATIVE
     return Publishing.MERGE if local and batch <= limits.anew_share * table else Publishing.ANEW

@@ -145,7 +145,8 @@ def _unit(
     if native.exists(trace := context.layout.output_trace(name, state.output_generation)):
         done.append(_output_trace(trace, frontier, state, held, owner))
     if state.arranged and native.exists(table := context.layout.table(name, state.public)):
-        done.append(_files(table, owner, hours))
+        refused = native.unwritable(native.table(table))
+        done.append(_by_spark(context, table) if refused and context.layout.base.local else _files(table, owner, hours))
     return done
 
 
@@ -326,6 +327,14 @@ def _files(path: str, owner: str, hours: int, before: tuple[int, int] | None = N
     if before[1] > 1 and not beyond_arrow(delta.schema().to_json()):
         delta.optimize.compact(commit_properties=tagged(owner))
     _vacuum(path, owner, hours)
+    return Compaction(path, *_pairs(before, _shape(native.table(path))))
+
+
+def _by_spark(context: Context, path: str) -> Compaction:
+    """The same for a published table that delta-rs can't write; its configuration has the retention."""
+    before = _shape(native.table(path))
+    context.spark().sql(f"OPTIMIZE {table_ref(path)}").collect()
+    context.spark().sql(f"VACUUM {table_ref(path)}").collect()
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
 
 

@@ -16,12 +16,10 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from ivm.errors import StateError
-from ivm.lake import bags, native, parquet
-from ivm.lake.files import commit_files, takes_files
+from ivm.lake import bags, native
 from ivm.lake.log import since
 from ivm.lake.shapes import arrow_schema
-from ivm.lake.types import beyond_arrow, columns_of, padded_columns
-from ivm.names import WEIGHT, parquet_ref, spark_path
+from ivm.names import WEIGHT
 from ivm.plan.kinds import Publish, StrategyKind
 from ivm.plan.nodes import EPOCH
 from ivm.planner.lanes import Publishing, publishing
@@ -29,8 +27,8 @@ from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.large import Target, merge, write_anew
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
-from ivm.session import error_text, stored_as_read
-from ivm.storage.location import Location
+from ivm.refresh.replacement import refused_features, replace_rows
+from ivm.session import error_text
 from ivm.trace.store import gained
 
 _log = logging.getLogger(__name__)
@@ -145,12 +143,13 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
     if outcome.publish == Publish.NONE:
         return replace(state, version=before.version, rows=before.rows) if before is not None else state
     if outcome.publish == Publish.REPLACE:
-        _replace(context, path, outcome, epoch, app)
+        replace_rows(context, path, outcome, epoch, app, _note(state))
         expected = state.rows
     else:
         assert before is not None
         _unchanged_since(context, path, before)
-        how = publishing(outcome.rows_out, before.rows, context.layout.base.local, context.limits)
+        refused = refused_features(context, path)
+        how = publishing(outcome.rows_out, before.rows, context.layout.base.local, context.limits, refused)
         if how is Publishing.NATIVE:
             schema = arrow_schema(state.schema)
             batch = native.read(native.table(trace), [*schema.names, WEIGHT], f"{EPOCH} = {stamp}")
@@ -178,42 +177,6 @@ def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
         raise StateError(
             f"The published table {path} was changed meanwhile: {found.foreign}.",
             "It is built anew by the next refresh.",
-        )
-
-
-def _replace(context: Context, path: str, outcome: Outcome, epoch: int, app: str) -> None:
-    """Overwrite the table with the staged rows: a small result row by row, a large one by its files.
-
-    What delta-rs can't hold, and files that it can't take away, are left to Spark.
-    """
-    state = outcome.state
-    assert state is not None
-    if native.last_txn(path, app) == epoch:
-        return
-    schema, staging = arrow_schema(state.schema), Location.of(outcome.staging)
-    alone = beyond_arrow(state.schema)
-    if state.rows <= context.limits.compare_rows and not alone:
-        rows = parquet.stream(staging, schema)
-        native.overwrite(path, rows, app, epoch, context.retention.output(), _note(state))
-        return
-    if not alone and not padded_columns(state.schema) and takes_files(path, schema):
-        commit_files(path, staging, app, epoch, "overwrite", schema, context.retention.output(), _note(state))
-        return
-    if not context.layout.base.local and not alone:
-        native.overwrite(path, parquet.stream(staging, schema), app, epoch, context.retention.output(), _note(state))
-        return
-    writer = (
-        context.spark()
-        .sql(f"SELECT * FROM {parquet_ref(outcome.staging)}")
-        .write.format("delta")
-        .mode("overwrite")
-        .option("overwriteSchema", "true")
-    )
-    for key, value in context.retention.output().items():
-        writer = writer.option(key, value)
-    with stored_as_read(context.spark(), columns_of(state.schema)):
-        writer.option("userMetadata", to_json(state)).option("txnAppId", app).option("txnVersion", epoch).save(
-            spark_path(path)
         )
 
 

@@ -50,8 +50,15 @@ def unit_table(context: Context, unit: str, state: UnitState, version: int | Non
 
 
 def unit_delta_table(context: Context, unit: str, state: UnitState) -> DeltaTable:
-    """The same for the native lane."""
-    return native.table(context.layout.table(unit, state.public), state.version)
+    """The same for the native lane. Raises StateError where somebody gave it a feature that this can't read."""
+    table = native.table(context.layout.table(unit, state.public), state.version)
+    if strange := sorted(set(table.protocol().reader_features or []) - native.READABLE_FEATURES - {"columnMapping"}):
+        path, features = context.layout.table(unit, state.public), ", ".join(strange)
+        raise StateError(
+            f"The published table {path} has features that ivm can't read ({features}).",
+            native.drop_features(path, features),
+        )
+    return table
 
 
 def signed(rows: str, columns: Sequence[str], weight: int) -> str:
