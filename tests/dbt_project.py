@@ -108,7 +108,8 @@ class Dbt:
     def __enter__(self) -> Dbt:
         """Start the process that runs the commands, by the Python that has dbt."""
         self.process = subprocess.Popen(
-            [str(Path(self.program).parent / "python"), str(Path(__file__).with_name("dbt_served.py"))],
+            # Safe path (-P): dbt takes modules of the script's folder called dbt_... for plugins, and imports them.
+            [str(Path(self.program).parent / "python"), "-P", str(Path(__file__).with_name("dbt_served.py"))],
             cwd=self.project, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         return self
