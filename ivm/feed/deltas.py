@@ -1,4 +1,4 @@
-"""A source's change feed between two versions, as a consolidated delta; natively where the table allows it.
+"""A source's changes between two versions, as a consolidated delta: by its feed, or where it has none by its files.
 
     rows(since) + inserted - deleted = rows(upto)
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from ivm.engine.rows import Rows, StagedRows, few, stage
 from ivm.errors import IvmError, StateError
+from ivm.feed.moved_files import Moved, UntoldError, by_arrow, by_spark, moved
 from ivm.feed.source import Snapshot
 from ivm.feed.states import ones
 from ivm.lake import native, parquet
@@ -67,19 +68,42 @@ def source_delta(
     Of more than `most` changes it is made by Spark, and stays in `staging` if it has as many rows. Raises GapError
     where nobody can read the feed, where it doesn't add up, and where it is that large and there is no place for it.
     """
-    feed = _by_delta_rs(snapshot, since + 1, upto, columns, most) if not snapshot.native else None
-    if feed is None:
+    weighted = _here(snapshot, since, upto, columns, most)
+    if weighted is None:
         feed = _by_spark(snapshot, since + 1, upto, columns, most, spark())
-    if feed.num_rows > most:
+        weighted = of_change_feed(feed, columns)
+    if weighted.num_rows > most:
         if staging is None:
             raise _gap(snapshot, since, upto, f"it has more than {most:,} changes")
         staged = _staged(snapshot, since + 1, upto, columns, spark(), staging)
         told = parquet.total(staged.location, WEIGHT)
         _add_up(snapshot, since, upto, told, spark)
         return few(staged, most)
-    weighted = of_change_feed(feed, columns)
     _add_up(snapshot, since, upto, pc.sum(weighted[WEIGHT]).as_py() or 0, spark)
     return consolidate(weighted, columns)
+
+
+def _here(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], most: int) -> pa.Table | None:
+    """The changes with WEIGHT, more than `most` of them where there are more; None where Spark is to read them."""
+    if snapshot.native:
+        return None
+    if not snapshot.has_feed:
+        found = _moved(snapshot, since, upto)
+        try:
+            return by_arrow(found, snapshot.schema, columns) if found.rows <= most else None
+        except UntoldError as error:
+            raise _gap(snapshot, since, upto, str(error)) from error
+        except FileNotFoundError as error:
+            raise _gap(snapshot, since, upto, "its files were removed (VACUUM)") from error
+    feed = _by_delta_rs(snapshot, since + 1, upto, columns, most)
+    return None if feed is None else of_change_feed(feed, columns)
+
+
+def _moved(snapshot: Snapshot, since: int, upto: int) -> Moved:
+    try:
+        return moved(snapshot.path, since, upto)
+    except UntoldError as error:
+        raise _gap(snapshot, since, upto, f"it has no feed, and {error}") from error
 
 
 def _add_up(snapshot: Snapshot, since: int, upto: int, told: int, spark: Callable[[], SparkSession]) -> None:
@@ -110,6 +134,8 @@ def _by_spark(
 ) -> pa.Table:
     try:
         return plain(_feed(snapshot, first, last, columns, spark).limit(most + 1).toArrow())
+    except GapError:
+        raise
     except Exception as error:
         raise _unread(snapshot, first, last, error) from error
 
@@ -127,7 +153,7 @@ def _staged(
     try:
         _feed(snapshot, first, last, columns, spark).createOrReplaceTempView(view)
         return stage(spark, ones(weighted, kept), staging, (*kept, Column(WEIGHT, "int")))
-    except StateError:
+    except (GapError, StateError):
         raise
     except Exception as error:
         raise _unread(snapshot, first, last, error) from error
@@ -136,7 +162,11 @@ def _staged(
 
 
 def _feed(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession) -> DataFrame:
-    """The columns and the change type, as Spark reads them."""
+    """The columns and the change type, as Spark reads them. Raises GapError where the files that moved don't tell."""
+    if not snapshot.has_feed:
+        ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in snapshot.columns if c.name in columns)
+        found = _moved(snapshot, first - 1, last)
+        return by_spark(found, ddl, columns, spark)
     reader = (
         spark.read.format("delta")
         .option("readChangeFeed", "true")

@@ -94,9 +94,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class LogFolder:
-    """The commits in a `_delta_log`, read without Spark."""
+    """The commits in a `_delta_log`, read without Spark.
+
+    `by_files`: the table has no feed; its changes are those of its files (`ivm.feed.moved_files`), which every commit
+    tells.
+    """
 
     path: str
+    by_files: bool = False
 
     def fingerprint(self, version: int) -> str:
         return fingerprint(self.path, version)
@@ -108,10 +113,10 @@ class LogFolder:
                 entry = self.entry(version)
             except FileNotFoundError:
                 return _gone(version)
-            why = _untold(version, entry.operation, entry.engine)
+            why = "" if self.by_files else _untold(version, entry.operation, entry.engine)
             if why:
                 return why
-            if entry.feed is False:
+            if entry.feed is False and not self.by_files:
                 return f"the change feed was off at version {version}"
             if entry.shape is not None:
                 before = before or self._shape(first - 1)

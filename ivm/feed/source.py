@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -59,6 +59,11 @@ class Snapshot:
     fingerprint: str
     configuration: Mapping[str, str] = field(repr=False, compare=False)
     commits: Commits = field(repr=False, compare=False)
+
+    @property
+    def has_feed(self) -> bool:
+        """Whether its changes are read from its feed; else from the files that came and went."""
+        return _feed_is_on(self.configuration)
 
 
 #: Gives a session when one is needed; None where none shall be started.
@@ -113,11 +118,12 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
             raise
         raise trouble(path, error) from error
     metadata = delta.metadata()
-    _require_feed(source, metadata.configuration)
+    if untold := native.refusal_of_files(delta):
+        _require_feed(source, metadata.configuration, f", and its files alone don't tell its changes ({untold})")
     schema = delta.schema().to_json()
     columns = columns_of(schema)
     _require_key(source, columns)
-    commits = LogFolder(path)
+    commits = LogFolder(path, by_files=not _feed_is_on(metadata.configuration))
     refused = _refused(source, native.refusal(delta), lane)
     version = delta.version()
     return Snapshot(
@@ -215,10 +221,14 @@ def _catalog_location(source: Source, spark: Session) -> str:
     return location(str(row["location"]), f"Source {source.name!r}: its location")
 
 
-def _require_feed(source: Source, properties: dict[str, Any]) -> None:
-    if str(properties.get(FEED, "false")).lower() != "true":
+def _feed_is_on(properties: Mapping[str, str]) -> bool:
+    return str(properties.get(FEED, "false")).lower() == "true"
+
+
+def _require_feed(source: Source, properties: Mapping[str, str], why: str = "") -> None:
+    if not _feed_is_on(properties):
         raise SourceError(
-            f"Source {source.name!r} ({source.location}) has no change data feed.",
+            f"Source {source.name!r} ({source.location}) has no change data feed{why}.",
             f"Switch it on with: ALTER TABLE {table_ref(source.location)} SET TBLPROPERTIES ({literal(FEED)} = 'true')",
         )
 

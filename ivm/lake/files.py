@@ -114,9 +114,9 @@ def put_files(
     elif schema is None:
         schema = files[0].schema
     for file in files:
-        if _types(file.schema) != _types(schema):
+        if types_by_name(file.schema) != types_by_name(schema):
             raise StateError(
-                f"{file.location} holds {_types(file.schema)}, and {path} is to hold {_types(schema)}.",
+                f"{file.location} holds {types_by_name(file.schema)}, and {path} is to hold {types_by_name(schema)}.",
                 "It is built anew by the next refresh.",
             )
     added = [_added(file, Location.of(path)) for file in files if file.footer.num_rows]
@@ -127,7 +127,7 @@ def put_files(
             there.create_write_transaction(added, mode, there.schema(), commit_properties=properties)
 
 
-def _types(schema: pa.Schema) -> dict[str, str]:
+def types_by_name(schema: pa.Schema) -> dict[str, str]:
     """The types by name, by which Delta finds a file's columns. A list's element has other names in other places."""
     return {f.name: re.sub(r"list<\w+: ", "list<element: ", str(f.type)) for f in schema}
 

@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from ivm.errors import ConcurrentRefreshError, StateError
 from ivm.lake.shapes import plain
-from ivm.lake.types import unreadable
+from ivm.lake.types import beyond_arrow, padded_columns, unreadable
 from ivm.names import literal, native_ident, native_literal, table_ref
 from ivm.planner.limits import EMBEDDED
 from ivm.storage.location import Location
@@ -73,6 +73,19 @@ def table(path: str, version: int | None = None) -> DeltaTable:
 
 def refusal(delta: DeltaTable) -> str:
     """Why a table is not read natively; empty if it is."""
+    return _elsewhere(delta) or unreadable(delta.schema().to_json())
+
+
+def refusal_of_files(delta: DeltaTable) -> str:
+    """Why the rows of a table are not those that its files hold, column by column; empty if they are."""
+    schema = delta.schema().to_json()
+    if strange := [*(c.name for c in padded_columns(schema)), *beyond_arrow(schema)]:
+        return f"the type of column {strange[0]!r}"
+    return _elsewhere(delta)
+
+
+def _elsewhere(delta: DeltaTable) -> str:
+    """What of a table's rows or their names stands elsewhere than in its files."""
     protocol = delta.protocol()
     strange = set(protocol.reader_features or []) - READABLE_FEATURES
     if strange:
@@ -81,7 +94,7 @@ def refusal(delta: DeltaTable) -> str:
         return "column mapping"
     if delta.metadata().partition_columns:
         return "partition columns"
-    return unreadable(delta.schema().to_json())
+    return ""
 
 
 def unwritable(delta: DeltaTable) -> str:

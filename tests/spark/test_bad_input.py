@@ -46,7 +46,7 @@ def test_sql_that_can_not_be_a_view(pipe, sql, message):
 
 
 def test_source_without_feed_says_how_to_switch_it_on(pipe, spark, tmp_path):
-    spark.sql(f"CREATE TABLE delta.`{tmp_path}/plain` (k int) USING delta")
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/plain` (k int, day int) USING delta PARTITIONED BY (day)")
     with pytest.raises(
         SourceError,
         match=(

@@ -359,10 +359,7 @@ statements(
 )
 
 
-@event("the feed is switched off", REFUSED + "has no change data feed")
-def _(t: Ground) -> Callable[[], Any]:
-    t.sql(FEED_OFF)
-    return lambda: t.sql(FEED_ON)
+statements("the feed is switched off", INCREMENTAL, FEED_OFF)
 
 
 @event("log entries that were read are cleaned up", INCREMENTAL)
