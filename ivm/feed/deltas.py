@@ -164,9 +164,11 @@ def _staged(
 def _feed(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession) -> DataFrame:
     """The columns and the change type, as Spark reads them. Raises GapError where the files that moved don't tell."""
     if not snapshot.has_feed:
-        ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in snapshot.columns if c.name in columns)
-        found = _moved(snapshot, first - 1, last)
-        return by_spark(found, ddl, columns, spark)
+        types = {c.name: c for c in snapshot.columns}
+        try:
+            return by_spark(_moved(snapshot, first - 1, last), [types[c] for c in columns], spark)
+        except UntoldError as error:
+            raise _gap(snapshot, first - 1, last, str(error)) from error
     reader = (
         spark.read.format("delta")
         .option("readChangeFeed", "true")

@@ -21,6 +21,7 @@ from ivm.lake.files import types_by_name
 from ivm.lake.log import actions_of
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.names import WEIGHT, ident
+from ivm.plan.nodes import Column
 from ivm.storage.location import Location
 
 if TYPE_CHECKING:
@@ -93,28 +94,23 @@ def by_arrow(found: Moved, schema_json: str, columns: Sequence[str]) -> pa.Table
     """
     wanted = arrow_schema(schema_json)
     schema = pa.schema([wanted.field(c) for c in columns])
-    parts = [
-        _read(file, schema).append_column(WEIGHT, pa.array([weight] * _footer(file).num_rows, pa.int32()))
-        for weight, files in ((1, found.came), (-1, found.went))
-        for file in files
-    ]
+    parts = [_read(file, schema, weight) for weight, files in ((1, found.came), (-1, found.went)) for file in files]
     return pa.concat_tables([schema.append(pa.field(WEIGHT, pa.int32())).empty_table(), *parts])
 
 
-def _read(file: Location, schema: pa.Schema) -> pa.Table:
-    """A file's columns; NULL for those that were added to the table later."""
-    data = parquet.dataset(file)
+def _read(file: Location, schema: pa.Schema, weight: int) -> pa.Table:
+    """A file's columns, NULL for those that were added to the table later, and WEIGHT."""
+    data, n = parquet.dataset(file), _footer(file).num_rows
     there = {name.lower(): name for name in data.schema.names}
-    held = [there[c.lower()] for c in schema.names if c.lower() in there]
-    rows = plain(data.to_table(columns=held))
-    rows = rows.rename_columns([c for c in schema.names if c.lower() in there])
-    kept = types_by_name(pa.schema([_utc(schema.field(c)) for c in rows.column_names]))
-    if kept != types_by_name(pa.schema([_utc(f) for f in rows.schema])):
+    held = [f for f in schema if f.name.lower() in there]
+    rows = plain(data.to_table(columns=[there[f.name.lower()] for f in held]))
+    types = types_by_name(pa.schema([_utc(f.with_name(h.name)) for f, h in zip(rows.schema, held, strict=True)]))
+    if types != types_by_name(pa.schema([_utc(f) for f in held])):
         raise UntoldError("columns changed in type on the way")
-    for field in schema:
-        if field.name not in rows.column_names:
-            rows = rows.append_column(field, pa.nulls(_footer(file).num_rows, field.type))
-    return rows.select(schema.names).cast(schema)
+    values = {h.name: rows.column(i).cast(h.type) for i, h in enumerate(held)}
+    listed = [values[f.name] if f.name in values else pa.nulls(n, f.type) for f in schema]
+    weights = pa.array([weight] * n, pa.int32())
+    return pa.table([*listed, weights], schema=schema.append(pa.field(WEIGHT, pa.int32())))
 
 
 def _utc(field: pa.Field) -> pa.Field:
@@ -127,17 +123,21 @@ def _footer(file: Location) -> pq.FileMetaData:
     return pq.read_metadata(name, filesystem=file_system)
 
 
-def by_spark(found: Moved, ddl: str, columns: Sequence[str], spark: SparkSession) -> DataFrame:
-    """The columns of these files and `_change_type`, as a feed has them."""
+def by_spark(found: Moved, columns: Sequence[Column], spark: SparkSession) -> DataFrame:
+    """The columns of these files and `_change_type`, as a feed has them.
+
+    Raises UntoldError where Spark can't name one.
+    """
     if any(_PATTERN & set(file.url) for file in (*found.came, *found.went)):
         raise UntoldError("its files have names that Spark takes for patterns")
-    listed = [ident(c) for c in columns]
+    listed, ddl = [ident(c.name) for c in columns], ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
+    reader = spark.read.schema(ddl) if columns else spark.read
     parts = [
-        spark.read.schema(ddl).parquet(*(f.spark for f in files)).selectExpr(*listed, f"'{kind}' AS `_change_type`")
+        reader.parquet(*(f.spark for f in files)).selectExpr(*listed, f"'{kind}' AS `_change_type`")
         for kind, files in (("insert", found.came), ("delete", found.went))
         if files
     ]
     if not parts:
-        nothing = spark.createDataFrame([], ddl)  # type: ignore[type-var]
-        return nothing.selectExpr(*listed, "'insert' AS `_change_type`")
+        nulls = [f"CAST(NULL AS {c.type}) AS {ident(c.name)}" for c in columns]
+        return spark.range(0).selectExpr(*nulls, "'' AS `_change_type`")
     return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])

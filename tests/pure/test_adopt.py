@@ -121,6 +121,9 @@ def test_a_feed_is_switched_on_only_where_that_is_said(lake, tmp_path, capsys, m
     assert not (tmp_path / "shop").exists()
     assert DeltaTable(str(lake / "lines")).version() == before
     capsys.readouterr()
+    assert run(SQL, "--to", str(tmp_path / "without"), "--tables", str(lake), "--no") == 0
+    assert DeltaTable(str(lake / "lines")).version() == before, "it is followed by its files"
+    assert "first time" in capsys.readouterr().out.replace("\n", " ")
     assert run(SQL, *shop, "--yes", "--name", "totals") == 0
     shown = capsys.readouterr().out
     assert "first time" in shown.replace("\n", " ")

@@ -105,6 +105,15 @@ def test_a_column_that_came_later_is_null_before(tmp_path):
     assert sorted(zip(*delta.to_pydict().values(), strict=True)) == [(1, None, -1), (3, 0.5, 1)]
 
 
+def test_rows_are_counted_without_a_column(tmp_path):
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"k": [1, 2, 3]}))
+    write_deltalake(path, pa.table({"k": [4, 5, 6, 7]}), mode="append")
+    DeltaTable(path).delete("k = 1")
+    snapshot = inspect(Source("t", path), None, "auto")
+    assert source_delta(snapshot, 0, 2, [], no_spark)[WEIGHT].to_pylist() == [1, 1, 1]
+
+
 def test_what_the_files_do_not_tell(tmp_path):
     path = str(tmp_path / "t")
     write_deltalake(path, rows(random.Random(1), 5))

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.spark
 DDL = "k bigint, at timestamp, v decimal(38,10), s struct<a:int,b:string>, l array<double>"
 VIEWS = {
     "rows": "SELECT * FROM t",
+    "all": "SELECT count(*) AS n FROM t",
     "totals": "SELECT k, count(*) AS n, sum(v) AS s, max(at) AS last FROM t GROUP BY k",
 }
 NEW = "(1, TIMESTAMP '1500-01-01 00:00:00', 1.5, named_struct('a', 1, 'b', NULL), array(0.0D, -0.0D, double('NaN')))"

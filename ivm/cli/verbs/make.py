@@ -52,7 +52,12 @@ def adopt(
     root: Annotated[
         str, typer.Option(help="Where the pipeline keeps its state and outputs, seen from its folder.")
     ] = "./lake",
-    yes: Annotated[bool, typer.Option("--yes", help="Switch change feeds on without asking.")] = False,
+    yes: Annotated[
+        bool | None,
+        typer.Option(
+            "--yes/--no", help="Switch change feeds on without asking, or leave them off: see docs/sources.md."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a pipeline folder of queries, or of dbt's models: find tables, count keys, switch feeds on, plan."""
@@ -75,16 +80,18 @@ def adopt(
     if not as_json:
         terminal.table("tables", adopted.COLUMNS, adopted.rows(found))
         terminal.warn(found.left)
-    if found.without_feed and not yes and not (not as_json and adopted.agreed(found)):
+    if found.without_feed and yes is None and not (not as_json and adopted.agreed(found)):
         raise ConfigError(
             f"These tables have no change feed: {', '.join(t.written for t in found.without_feed)}.",
-            "Nothing was done. Repeat it with --yes to switch their feeds on: their writers then keep change files.",
+            "Nothing was done. Repeat it with --yes to switch their feeds on: their writers then keep change files; "
+            "or with --no, to follow them by the files that come and go.",
         )
     called = adopted.name_of(target)
     files = (
         dbt_project.write(taken, target, called, root, again) if taken else adopting.write(found, target, called, root)
     )
-    adopting.switch_on(found.without_feed)
+    if yes is not False:
+        adopting.switch_on(found.without_feed)
     terminal.shown(
         {**asdict(found), "files": files},
         as_json,
