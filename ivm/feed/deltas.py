@@ -87,7 +87,7 @@ def _here(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], mos
     """The changes with WEIGHT, more than `most` of them where there are more; None where Spark is to read them."""
     if snapshot.native:
         return None
-    if not snapshot.has_feed:
+    if not snapshot.commits.fed(since + 1, upto):
         found = _moved(snapshot, since, upto)
         try:
             return by_arrow(found, snapshot.schema, columns) if found.rows <= most else None
@@ -163,7 +163,7 @@ def _staged(
 
 def _feed(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession) -> DataFrame:
     """The columns and the change type, as Spark reads them. Raises GapError where the files that moved don't tell."""
-    if not snapshot.has_feed:
+    if not snapshot.commits.fed(first, last):
         types = {c.name: c for c in snapshot.columns}
         try:
             return by_spark(_moved(snapshot, first - 1, last), [types[c] for c in columns], spark)

@@ -39,6 +39,9 @@ class Commits(Protocol):
     def broken(self, first: int, last: int) -> str:
         """Why the feed of these versions can't be read as one; empty where nothing speaks against it."""
 
+    def fed(self, first: int, last: int) -> bool:
+        """Whether the feed was on before these versions and at their end; else their files tell what changed."""
+
     def gained(self, first: int, last: int) -> int | None:
         """How many rows the table has more after these versions than before them; None where the log doesn't say."""
 
@@ -129,6 +132,15 @@ class LogFolder:
                     return f"{why} at version {version}"
         return ""
 
+    def fed(self, first: int, last: int) -> bool:
+        if self.by_files:
+            return False
+        try:
+            switched = any(self.entry(v).feed for v in range(first, last + 1))
+            return not switched or native.table(self.path, first - 1).metadata().configuration.get(FEED) == "true"
+        except Exception:  # noqa: BLE001 - whatever keeps that version from being opened, the feed isn't relied on
+            return False
+
     def _shape(self, version: int) -> Shape | None:
         """What the table looked like at a version; None where that can't be opened any more."""
         try:
@@ -201,6 +213,9 @@ class SparkHistory:
             if row["operation"] in _RENAMING:
                 return f"columns were renamed or dropped at version {version}"
         return ""
+
+    def fed(self, first: int, last: int) -> bool:  # noqa: ARG002 - Spark itself refuses to read across a switch
+        return True
 
     def gained(self, first: int, last: int) -> int | None:  # noqa: ARG002 - its operations' metrics are no exact counts
         return None

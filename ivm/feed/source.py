@@ -60,11 +60,6 @@ class Snapshot:
     configuration: Mapping[str, str] = field(repr=False, compare=False)
     commits: Commits = field(repr=False, compare=False)
 
-    @property
-    def has_feed(self) -> bool:
-        """Whether its changes are read from its feed; else from the files that came and went."""
-        return _feed_is_on(self.configuration)
-
 
 #: Gives a session when one is needed; None where none shall be started.
 Session = Callable[[], "SparkSession"] | None

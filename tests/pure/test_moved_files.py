@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from collections import Counter
@@ -12,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import SourceError
 from ivm.feed.deltas import GapError, source_delta
+from ivm.feed.history import FEED
 from ivm.feed.moved_files import moved
 from ivm.feed.source import Source, inspect
 from ivm.lake import native
@@ -23,6 +25,9 @@ pytestmark = pytest.mark.usefixtures("without_a_jvm")
 
 COLUMNS = ("k", "v", "at")
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("at", pa.date32())])
+
+
+KINDS = ("append", "append", "delete", "update", "overwrite", "optimize", "restore", "feed")
 
 
 def rows(chosen, n):
@@ -39,9 +44,9 @@ def bag(table: pa.Table, weights=None) -> Counter:
     return Counter({row: n for row, n in total.items() if n})
 
 
-def grow(path, chosen) -> str:
+def grow(path, chosen, kinds=KINDS) -> str:
     """One random commit."""
-    kind = chosen.choice(("append", "append", "delete", "update", "overwrite", "optimize", "restore", "properties"))
+    kind = chosen.choice(kinds)
     table = DeltaTable(path)
     if kind == "append":
         write_deltalake(path, rows(chosen, chosen.randrange(1, 5)), mode="append")
@@ -58,7 +63,7 @@ def grow(path, chosen) -> str:
             return ""
         table.restore(chosen.randrange(table.version()))
     else:
-        table.alter.set_table_properties({"delta.checkpointInterval": str(chosen.randrange(5, 50))})
+        table.alter.set_table_properties({FEED: chosen.choice(("true", "false"))})
     return kind
 
 
@@ -72,15 +77,28 @@ def test_any_two_versions_differ_by_their_files(tmp_path, seed):
     write_deltalake(path, rows(chosen, 8))
     told = [grow(path, chosen) for _ in range(12)]
     snapshot = inspect(Source("t", path), None, "auto")
-    assert not snapshot.has_feed
-    for _ in range(8):
-        since, upto = sorted(chosen.sample(range(snapshot.version + 1), 2))
-        assert snapshot.commits.broken(since + 1, upto) == ""
+    read = 0
+    for since, upto in itertools.combinations(range(snapshot.version + 1), 2):
+        if snapshot.commits.broken(since + 1, upto):
+            assert snapshot.configuration[FEED] == "true", "without a feed nothing is a gap"
+            continue
+        read += 1
         delta = source_delta(snapshot, since, upto, list(COLUMNS), no_spark)
         new, old = (bag(native.read(native.table(path, v)).cast(SCHEMA)) for v in (upto, since))
         new.subtract(old)
         found = bag(delta, delta[WEIGHT].to_pylist())
         assert found == {row: n for row, n in new.items() if n}, (told, since, upto)
+    assert read > 10
+
+
+def test_a_feed_that_is_switched_on_later_is_read_from_then_on(tmp_path):
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"k": [1, 2, 3], "v": [0.5, 0.5, 0.5]}))
+    DeltaTable(path).update(updates={"v": "1.5"}, predicate="k = 1")
+    DeltaTable(path).alter.set_table_properties({FEED: "true"})
+    DeltaTable(path).delete("k = 2")
+    commits = inspect(Source("t", path), None, "auto").commits
+    assert [commits.fed(since + 1, 3) for since in range(3)] == [False, False, True]
 
 
 def test_files_that_only_moved_are_not_read(tmp_path):
@@ -156,8 +174,7 @@ def test_views_over_a_source_without_a_feed(tmp_path):
     assert opened("lake").refresh().ok
     told = set()
     for batch, kind in enumerate(("append", "delete", "update", "overwrite", "restore")):
-        while grow(path, chosen) != kind:
-            pass
+        grow(path, chosen, (kind,))
         report = opened("lake").refresh()
         assert report.ok
         assert {v.strategy for v in report.views.values()} <= {"incremental", "unchanged"}, (kind, report)
