@@ -123,8 +123,9 @@ def load_folder(folder: Path) -> PipelineConfig:
     views = tuple(_view(path, {"mode": mode}, settings.get(path.stem, {})) for path in _view_files(folder / "views"))
     strangers = sorted(set(settings) - {v.name for v in views})
     if strangers:
+        listed, first = ", ".join(map(shown, strangers[:10])), shown(strangers[0])[1:-1]
         raise ConfigError(
-            f"{file} has settings for {', '.join(strangers)}, but there is no views/{strangers[0]}.sql.",
+            f"{file} has settings for {listed}, but there is no views/{first}.sql.",
             "Remove them or add the file.",
         )
     _distinct([s.name for s in sources], [v.name for v in views], file)

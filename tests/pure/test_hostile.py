@@ -22,6 +22,7 @@ from deltalake import write_deltalake
 from sqlglot.errors import SqlglotError
 
 import ivm
+from ivm import parameters
 from ivm.cli import main as cli
 from ivm.cli.failures import ExitCode
 from ivm.config import load_folder
@@ -223,6 +224,7 @@ def test_hostile_sql_is_refused_or_compiled(tmp_path):
         rng = Rng(seed)
         sql = rng.sql(rng.choice(corpus).sql)
         with cases.case(seed, sql):
+            parameters.text(sql, "The SQL of view 'v'")  # as all who declare a view
             compiled = compile_view(View("v", sql), RELATIONS, Analyzer, Location.of(str(tmp_path)))
             defects.update(r.reason for r in compiled.program.refusals if r.code == "defect")
     print(dict(defects))
