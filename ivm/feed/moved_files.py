@@ -44,8 +44,8 @@ class Moved:
 
     @property
     def rows(self) -> int:
-        """The rows of all of them, by their footers."""
-        return sum(_footer(file).num_rows for file in (*self.came, *self.went))
+        """The rows of all of them, by their footers. Raises FileNotFoundError where one is gone."""
+        return sum(_rows(file) for file in (*self.came, *self.went))
 
 
 def moved(path: str, since: int, upto: int) -> Moved:
@@ -100,10 +100,11 @@ def by_arrow(found: Moved, schema_json: str, columns: Sequence[str]) -> pa.Table
 
 def _read(file: Location, schema: pa.Schema, weight: int) -> pa.Table:
     """A file's columns, NULL for those that were added to the table later, and WEIGHT."""
-    data, n = parquet.dataset(file), _footer(file).num_rows
+    data = parquet.dataset(file)
     there = {name.lower(): name for name in data.schema.names}
     held = [f for f in schema if f.name.lower() in there]
-    rows = plain(data.to_table(columns=[there[f.name.lower()] for f in held]))
+    found = data.to_table(columns=[there[f.name.lower()] for f in held])
+    rows, n = plain(found), found.num_rows  # a table without columns knows its rows only as it is read
     types = types_by_name(pa.schema([_utc(f.with_name(h.name)) for f, h in zip(rows.schema, held, strict=True)]))
     if types != types_by_name(pa.schema([_utc(f) for f in held])):
         raise UntoldError("columns changed in type on the way")
@@ -118,9 +119,9 @@ def _utc(field: pa.Field) -> pa.Field:
     return field.with_type(pa.timestamp("us", "UTC")) if field.type == pa.timestamp("us") else field
 
 
-def _footer(file: Location) -> pq.FileMetaData:
+def _rows(file: Location) -> int:
     file_system, name = file.arrow()
-    return pq.read_metadata(name, filesystem=file_system)
+    return int(pq.read_metadata(name, filesystem=file_system).num_rows)
 
 
 def by_spark(found: Moved, columns: Sequence[Column], spark: SparkSession) -> DataFrame:
