@@ -55,8 +55,11 @@ def stage(
     folder: Location,
     columns: Sequence[Column] | None = None,
     stamps: Mapping[str, int] = MappingProxyType({}),
+    row_group_bytes: int | None = None,
 ) -> StagedRows:
     """Write a statement's rows; with `columns` under these names and types (by position), and a column for each stamp.
+
+    `row_group_bytes` are those of the files, by default Spark's own.
 
     Raises StateError as `write_counted`.
     """
@@ -69,7 +72,7 @@ def stage(
     frame = spark.sql(sql)
     columns = columns_of(frame.schema.json()) if columns is None else columns
     with stored_as_read(spark, columns):
-        return StagedRows(folder, tuple(columns), write_counted(frame, folder))
+        return StagedRows(folder, tuple(columns), write_counted(frame, folder, row_group_bytes))
 
 
 def few(rows: StagedRows, most: int) -> Rows:
@@ -77,7 +80,7 @@ def few(rows: StagedRows, most: int) -> Rows:
     return rows.collect(most) if rows.num_rows <= most else rows
 
 
-def write_counted(frame: DataFrame, folder: Location) -> int:
+def write_counted(frame: DataFrame, folder: Location, row_group_bytes: int | None = None) -> int:
     """Write rows as Parquet to a folder that isn't there yet; returns how many.
 
     Raises StateError where not as many rows lie there as were written: executors that have another disk, or somebody
@@ -87,7 +90,10 @@ def write_counted(frame: DataFrame, folder: Location) -> int:
     from pyspark.sql.functions import count, lit
 
     written = Observation()
-    frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd").parquet(folder.spark)
+    writer = frame.observe(written, count(lit(1)).alias("rows")).write.option("compression", "zstd")
+    if row_group_bytes is not None:
+        writer = writer.option("parquet.block.size", row_group_bytes)
+    writer.parquet(folder.spark)
     found = int(parquet.dataset(folder).count_rows()) if folder.exists() else 0
     if found != written.get["rows"]:
         raise StateError(

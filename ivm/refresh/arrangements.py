@@ -19,11 +19,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from ivm.engine.rows import stage
 from ivm.errors import ViewError
 from ivm.feed.deltas import source_delta
 from ivm.feed.input import Index, Wanted
 from ivm.feed.source import Snapshot, gap
-from ivm.lake import native, parquet
+from ivm.lake import native
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT, ident, native_ident
 from ivm.plan.nodes import EPOCH
@@ -36,7 +37,7 @@ from ivm.sql.render import columns_sql
 from ivm.sql.text import arrange_hints
 from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
-from ivm.trace.arranged import TIME, ArrangedTrace, Description
+from ivm.trace.arranged import ROW_GROUP_BYTES, TIME, ArrangedTrace, Description
 from ivm.trace.store import read_batches
 
 _log = logging.getLogger(__name__)
@@ -275,22 +276,18 @@ def upto_of(description: Description) -> int:
 
 
 def rebuilt(context: Context, asked: Arranged, followed: Followed, needed: Sequence[str]) -> ArrangedTrace:
-    """The trace of an arrangement made anew from its collection as it is: sorted by Spark, written as a stream."""
+    """The trace of an arrangement made anew from its collection as it is: Spark sorts it and writes its files."""
     fields = followed.schema
     columns = (*asked.keys, *(n for n in fields.names if n in needed and n not in asked.keys))
     stamps = f"CAST({followed.time} AS bigint) AS {ident(TIME)}, CAST(1 AS bigint) AS {ident(WEIGHT)}"
     order = ", ".join(ident(k) for k in asked.keys)
     # A folder of its own: a dead client's job may still write into an earlier one.
     scratch = context.layout.scratch(followed.time, secrets.token_hex(4))
-    in_order = scratch / "sorted"
-    context.spark().sql(f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}").write.mode(
-        "overwrite"
-    ).parquet(in_order.spark)
+    sql = f"SELECT {columns_sql(columns)}, {stamps} FROM {followed.table} ORDER BY {order}"
+    staged = stage(context.spark(), sql, scratch / "sorted", row_group_bytes=ROW_GROUP_BYTES)
     schema = pa.schema([*((n, fields.field(n).type) for n in columns), (TIME, pa.int64()), (WEIGHT, pa.int64())])
     path = context.layout.arrangement(asked.relation, asked.keys)
-    trace = ArrangedTrace.load(
-        path, asked.keys, parquet.stream(in_order, schema), followed.time, followed.origin, followed.mark
-    )
+    trace = ArrangedTrace.load(path, asked.keys, staged.location, schema, followed.time, followed.origin, followed.mark)
     scratch.drop()
     return trace
 

@@ -19,10 +19,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from ivm.errors import StateError
 from ivm.lake import native
+from ivm.lake.files import put_files, takes_files
 from ivm.lake.log import actions_of, foreign_change
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT, native_ident
@@ -35,9 +36,8 @@ from ivm.zset.weighted import consolidate
 _TAG = "ivm.description"
 #: The time column of a totally ordered trace.
 TIME = "time_0"
-#: Files and row groups are small enough that a search for few keys reads little.
-FILE_BYTES = 64 << 20
-_ROW_GROUPS = WriterProperties(max_row_group_size=65_536, compression="ZSTD")
+#: The bytes of a row group of its files: small enough that a search for few keys reads little.
+ROW_GROUP_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -104,23 +104,22 @@ class ArrangedTrace:
 
     @classmethod
     def load(
-        cls, path: str, keys: Sequence[str], rows: pa.RecordBatchReader, at: int, origin: str, mark: str = ""
+        cls, path: str, keys: Sequence[str], rows: Location, schema: pa.Schema, at: int, origin: str, mark: str = ""
     ) -> ArrangedTrace:
         """The trace of a collection that is known in whole at a time.
 
-        `rows` are (keys, values, time_0, weight); what was there is replaced.
-        Rows sorted by key are found by few reads: files and row groups know their least and greatest key.
+        `rows` is a folder of Parquet files with (keys, values, time_0, weight), which become the table's own in the
+        place of what was there. Rows sorted by key are found by few reads: files, row groups and pages know their least
+        and greatest key. Raises StateError where the files hold other columns than `schema`.
         """
-        *columns, _, weight = rows.schema.names
+        *columns, _, weight = schema.names
         description = Description(
             tuple(keys), tuple(columns[len(keys) :]), (weight,), 1, Frontier.of(at), Frontier.of(at + 1), origin, mark
         )
-        there = DeltaTable(path) if native.exists(path) else None
-        write_deltalake(
-            there or path, rows, mode="overwrite", schema_mode="overwrite", target_file_size=FILE_BYTES,
-            writer_properties=_ROW_GROUPS,
-            commit_properties=_committed(description, there.version() + 1 if there else 0),
-        )  # fmt: skip
+        if not takes_files(path, schema):
+            Location.of(path).drop()
+        version = DeltaTable(path).version() + 1 if native.exists(path) else 0
+        put_files(path, rows, "overwrite", _committed(description, version), schema)
         return cls(path)
 
     @property

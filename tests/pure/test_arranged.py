@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,9 +115,19 @@ def test_what_a_trace_refuses(tmp_path):
         made.advance(Frontier.of(0))
 
 
+def loaded(path, keys, start, at, origin, mark="") -> ArrangedTrace:
+    """A trace of rows that lie staged in a file."""
+    folder = Location.of(f"{path}_staged_{at}")
+    folder.make()
+    pq.write_table(start, (folder / "part-0.parquet").url)
+    made = ArrangedTrace.load(str(path), keys, folder, start.schema, at, origin, mark)
+    folder.drop()
+    return made
+
+
 def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
     start = batch([((k, v), 5, 1) for k in range(4) for v in "aab"], dimensions=1)
-    made = ArrangedTrace.load(str(tmp_path / "t"), ["k"], start.to_reader(), 5, "here")
+    made = loaded(tmp_path / "t", ["k"], start, 5, "here")
     assert (made.description.since, made.description.upper, made.description.origin) == (
         Frontier.of(5),
         Frontier.of(6),
@@ -141,9 +152,7 @@ def test_a_loaded_trace_is_searched_by_keys_at_a_time(tmp_path):
     assert found([3], 7) == [(3, "a"), (3, "a"), (3, "b")]
     with pytest.raises(StateError, match=r"holds \{'k': 3, 'v': 'b'.*less than zero times at 8"):
         found([3], 8)
-    again = ArrangedTrace.load(
-        str(tmp_path / "t"), ["v"], start.select(["v", "k", "time_0", "w"]).to_reader(), 9, "there"
-    )
+    again = loaded(tmp_path / "t", ["v"], start.select(["v", "k", "time_0", "w"]), 9, "there")
     assert (again.description.keys, again.description.values, again.description.origin) == (("v",), ("k",), "there")
 
 
@@ -155,7 +164,7 @@ def test_an_arrangement_follows_only_the_history_that_it_came_from(tmp_path, mon
     layout = Layout(Location.of(str(tmp_path)))
     context, asked = SimpleNamespace(layout=layout), Arranged("t", ("k",), ("view",))
     start = batch([((1, "a"), 5, 1)], dimensions=1).rename_columns(["k", "v", "time_0", WEIGHT])
-    ArrangedTrace.load(layout.arrangement("t", ["k"]), ["k"], start.to_reader(), 5, "table", "five")
+    loaded(layout.arrangement("t", ["k"]), ["k"], start, 5, "table", "five")
     schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
     told = []
 
