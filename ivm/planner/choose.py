@@ -1,18 +1,20 @@
-"""Incremental or full, by the rows each would read.
+"""Incremental or full, by the rows each would read, and by what about as many took before.
 
 A full refresh reads every input once. An incremental one reads the delta twice over (from the feed, and in its
 statements), and the rows that the changed ones meet: as many as if all were spread evenly. Where the inputs are small
-both cost their fixed overhead and incremental is kept, because it tells what changed.
+both cost their fixed overhead and incremental is kept, because it tells what changed. Where the unit's own refreshes
+of about as many rows tell clearly otherwise (`ivm.planner.learned`), they are believed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from ivm.plan.kinds import ReduceKind, StrategyKind
 from ivm.plan.nodes import Branch, Unit
+from ivm.planner.learned import Past, better
 from ivm.planner.limits import EMBEDDED, Limits
 
 #: A changed row, in units of a scanned one (measured on TPC-H from empty,
@@ -40,11 +42,12 @@ def choose(
     whole: Collection[str] = (),
     met: int = 0,
     limits: Limits = EMBEDDED,
+    past: Callable[[], Past] = Past,
 ) -> Choice:
     """Choose for one view.
 
     `rows` are those of its inputs (None if unknown), `deltas` the changed rows of each; `whole` are the inputs that are
-    read whole, and `met` the rows that the changed ones meet.
+    read whole, and `met` the rows that the changed ones meet. `past` is asked only where there is a choice.
 
     >>> choose({"t": 1_000_000}, {"t": 1_000}, strict=False).strategy.value
     'incremental'
@@ -59,7 +62,12 @@ def choose(
     changed = sum(deltas.values())
     by_delta = CHANGED * changed + met
     incremental = by_delta + BOTH_STATES * sum(rows[r] or 0 for r in whole)
-    if strict or any(n is None for n in rows.values()) or full < limits.small_input or incremental < full:
+    if strict or any(n is None for n in rows.values()) or full < limits.small_input:
+        return Choice(StrategyKind.INCREMENTAL, incremental, full)
+    if learned := better(incremental, full, past(), limits):
+        strategy, why = learned
+        return Choice(strategy, incremental, full, why)
+    if incremental < full:
         return Choice(StrategyKind.INCREMENTAL, incremental, full)
     if by_delta < full:
         why = (

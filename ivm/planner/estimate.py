@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ivm.plan.kinds import StrategyKind
 from ivm.plan.nodes import Unit
+from ivm.planner.learned import Actuals, Past
 from ivm.planner.limits import Limits
 from ivm.planner.strategy import Full, Incremental, Known, Unchanged, decide
 from ivm.rewrite.slices import Facts
@@ -52,10 +53,6 @@ class Size:
 
     rows: int | None
     bytes: int | None = None
-
-
-#: What a strategy took before: (rows that it was expected to read, seconds).
-Actuals = Sequence[tuple[int, float]]
 
 
 def seconds_like(rows: int, actuals: Actuals) -> float | None:
@@ -106,8 +103,7 @@ def unit_estimate(
     stored: int,
     sizes: Mapping[str, Size],
     arranged: Collection[tuple[str, tuple[str, ...]]],
-    incremental: Actuals,
-    full: Actuals,
+    past: Past,
     strict: bool,
     limits: Limits,
 ) -> Estimate:
@@ -116,19 +112,19 @@ def unit_estimate(
     The readings are those of an incremental refresh, also where they make a full one cheaper.
     """
     changed = sum(deltas.values())
-    known = Known(facts, deltas, stored, strict, limits=limits)
+    known = Known(facts, deltas, stored, strict, limits=limits, past=lambda: past)
     strategy, by_delta = decide(unit, known), decide(unit, replace(known, strict=True))
     if isinstance(strategy, Unchanged):
         return Estimate(StrategyKind.UNCHANGED, strategy.code, strategy.reason, changed, 0, 0, 0.0)
     inputs = [sizes[r] for r in unit.reads]
     readings = _readings(unit, by_delta, facts, arranged, limits) if isinstance(by_delta, Incremental) else ()
     if isinstance(strategy, Full):
-        estimate = full_estimate(strategy.code, strategy.reason, inputs, full)
+        estimate = full_estimate(strategy.code, strategy.reason, inputs, past.full)
         return replace(estimate, changed=changed, readings=readings)
     rows = strategy.choice.cost_incremental
     return Estimate(
         StrategyKind.INCREMENTAL, "incremental", "only what changed is applied", changed, rows,
-        bytes_of(rows, inputs), seconds_like(rows, incremental), readings,
+        bytes_of(rows, inputs), seconds_like(rows, past.incremental), readings,
     )  # fmt: skip
 
 

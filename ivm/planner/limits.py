@@ -58,6 +58,8 @@ class Limits:
     anew_share: float = 0.3
     #: Below this many input rows a full refresh saves nothing.
     small_input: int = 200_000
+    #: What refreshes took before is believed where it tells of a difference of more seconds than this.
+    learned_seconds: float = 1.0
     #: A product without an equality of more rows than this is built with a warning.
     wide_product: int = 100_000_000
 

@@ -16,13 +16,14 @@ epoch's datasets, `ivm.explain` shows them over names.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ivm.plan.kinds import Recursion, StrategyKind
 from ivm.plan.nodes import Unit
 from ivm.planner.choose import Choice, choose, met_rows
+from ivm.planner.learned import Past
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.derivations import CANDIDATES
@@ -41,7 +42,7 @@ class Known:
 
     `facts` are of all that it reads and of itself, `deltas` the changed rows of each relation that did change, `stored`
     the rows that it has. `strict` forbids a full refresh by cost; `lacking` says that the stored rows of a LIMIT were
-    not enough.
+    not enough; `past` gives what its refreshes took.
     """
 
     facts: Mapping[str, Facts]
@@ -50,6 +51,7 @@ class Known:
     strict: bool = False
     lacking: bool = False
     limits: Limits = EMBEDDED
+    past: Callable[[], Past] = Past
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def _incremental(unit: Unit, known: Known, rows: Mapping[str, int | None]) -> In
     whole = [r for r in unit.reads if r in requests.whole and (rows[r] or 0) > limits.native_whole_rows]
     moved = {r for r in changed if known.facts[r].moved}
     met = met_rows(unit, rows, known.deltas, known.stored, stored, moved)
-    choice = choose(rows, known.deltas, known.strict, whole, met, limits)
+    choice = choose(rows, known.deltas, known.strict, whole, met, limits, known.past)
     if unit.fixpoint:
         return Fixpoint(unit, walked, requests, choice, known.facts, changed)
     if unit.reduce is None:

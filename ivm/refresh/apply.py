@@ -142,7 +142,8 @@ class Apply:
         facts = {r: self.inputs.facts(r, deltas.get(r)) for r in (*unit.reads, name)}
         sizes = {r: d.num_rows for r, d in deltas.items()}
         strict = self.context.views[view].mode == "incremental"
-        return decide(unit, Known(facts, sizes, state.rows, strict, lacking, self.context.limits))
+        limits = self.context.limits
+        return decide(unit, Known(facts, sizes, state.rows, strict, lacking, limits, lambda: self.inputs.past[name]))
 
     def _schedule(self, view: str, unit: str, strategy: Strategy, jobs: list[Job], builds: list[_Build]) -> None:
         if isinstance(strategy, Full):

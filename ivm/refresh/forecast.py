@@ -10,28 +10,25 @@ It decides nothing: apply reads the deltas and decides by these. What can't be t
 from __future__ import annotations
 
 import functools
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ivm.feed.source import Snapshot
 from ivm.lake import native
 from ivm.plan.kinds import StrategyKind
 from ivm.plan.nodes import Unit
 from ivm.planner.estimate import Estimate, Size, full_estimate, total, unit_estimate
+from ivm.planner.learned import Past
 from ivm.refresh.arrangements import arrangements
 from ivm.refresh.context import Context
 from ivm.refresh.inputs import relation_facts
+from ivm.refresh.past import pasts
 from ivm.refresh.records import Manifest, UnitState, ViewTask
 from ivm.rewrite.slices import Facts
 from ivm.sql.temporal import is_clock
 
 _log = logging.getLogger(__name__)
-
-#: So many of a unit's last refreshes of one strategy tell what the next will take.
-REMEMBERED = 8
 
 
 def forecast(
@@ -47,15 +44,6 @@ def forecast(
             except Exception as error:  # noqa: BLE001 - an estimate decides nothing, so nothing may fail for it
                 _log.debug("there is no estimate of %s: %s", view, error)
     return found
-
-
-@dataclass(frozen=True)
-class Past:
-    """A unit's refreshes before, the newest first: (rows expected, seconds), and rows out for each changed row in."""
-
-    incremental: tuple[tuple[int, float], ...] = ()
-    full: tuple[tuple[int, float], ...] = ()
-    ratio: float | None = None
 
 
 @dataclass
@@ -93,7 +81,7 @@ class _Known:
         asked = {(a.relation, a.keys) for a in arrangements(self.context)}
         return unit_estimate(
             unit, {r: self.facts(r) for r in (*unit.reads, unit.name)}, {r: n for r, n in deltas.items() if n},
-            state.rows, {r: self.size(r) for r in unit.reads}, asked, past.incremental, past.full,
+            state.rows, {r: self.size(r) for r in unit.reads}, asked, past,
             self.context.views[view].mode == "incremental", self.context.limits,
         )  # fmt: skip
 
@@ -139,28 +127,3 @@ class _Known:
     def past(self) -> dict[str, Past]:
         units = {n for c in self.context.compiled.values() for n in c.unit_names}
         return pasts(self.context, units)
-
-
-def pasts(context: Context, units: set[str]) -> dict[str, Past]:
-    """What the log tells of units' last successful refreshes."""
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {
-        u: {StrategyKind.INCREMENTAL: [], StrategyKind.FULL: []} for u in units
-    }
-    for event in reversed(context.log.events()):
-        if event.status != "applied" or event.unit not in found:
-            continue
-        kind = StrategyKind.INCREMENTAL if '"strategy": "incremental"' in event.detail else StrategyKind.FULL
-        if len(found[event.unit][kind]) < REMEMBERED:
-            outcome = json.loads(event.detail)
-            if not outcome["error"] and outcome["strategy"] == kind:
-                found[event.unit][kind].append(outcome)
-    return {unit: _past(kinds[StrategyKind.INCREMENTAL], kinds[StrategyKind.FULL]) for unit, kinds in found.items()}
-
-
-def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]]) -> Past:
-    rows_in, rows_out = sum(o["rows_in"] for o in incremental), sum(o["rows_out"] for o in incremental)
-    return Past(
-        tuple((int(o["cost_incremental"]), float(o["seconds"])) for o in incremental),
-        tuple((int(o["rows_in"]), float(o["seconds"])) for o in full),
-        rows_out / rows_in if rows_in else None,
-    )

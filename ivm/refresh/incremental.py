@@ -79,8 +79,10 @@ def run_together(
             if relation not in read:
                 read[relation] = inputs.input(relation, job.state)
     context, limits = inputs.context, inputs.context.limits
+    started = time.perf_counter()
     datasets = _loaded(inputs, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read, requests)
-    reasons = _embedded(inputs, jobs, datasets, ended)
+    shares = _shares(jobs, datasets, time.perf_counter() - started)
+    reasons = _embedded(inputs, jobs, datasets, ended, shares)
 
     def run(job: Job) -> None:
         name = job.strategy.unit.name
@@ -95,7 +97,7 @@ def run_together(
         )
         engine = f"spark: {reasons[name]}" if name in reasons else ""
         try:
-            ended[name] = _run(inputs, job, datasets, results, engine)
+            ended[name] = _run(inputs, job, datasets, results, engine, shares[name])
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             ended[name] = error
 
@@ -110,8 +112,18 @@ def run_together(
     datasets.close()
 
 
+def _shares(jobs: Sequence[Job], datasets: Datasets, seconds: float) -> dict[str, float]:
+    """The seconds that reading for all took, by unit: as its share of the rows that were read, each counted again."""
+    rows = {j.strategy.unit.name: 1 + datasets.rows_read((*j.strategy.unit.reads, j.strategy.unit.name)) for j in jobs}
+    return {name: seconds * n / sum(rows.values()) for name, n in rows.items()}
+
+
 def _embedded(
-    inputs: Inputs, jobs: Sequence[Job], datasets: Datasets, ended: dict[str, Outcome | Exception]
+    inputs: Inputs,
+    jobs: Sequence[Job],
+    datasets: Datasets,
+    ended: dict[str, Outcome | Exception],
+    shares: Mapping[str, float],
 ) -> dict[str, str]:
     """Run in this process what can be run here; why the other units stay with Spark, by unit.
 
@@ -142,7 +154,8 @@ def _embedded(
             _log.info("%s stays with Spark: %s", name, reasons[name])
         else:
             try:
-                ended[name] = _stored(inputs, job, datasets, changes, time.perf_counter() - started, EMBEDDED)
+                took = shares[name] + time.perf_counter() - started
+                ended[name] = _stored(inputs, job, datasets, changes, took, EMBEDDED)
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
                 ended[name] = error
 
@@ -177,11 +190,11 @@ def _loaded(inputs: Inputs, scratch: Location, tag: str, read: Mapping[str, Inpu
     return large
 
 
-def _run(inputs: Inputs, job: Job, datasets: Datasets, results: Results, engine: str) -> Outcome:
-    """The unit's outcome by Spark, its batches appended."""
+def _run(inputs: Inputs, job: Job, datasets: Datasets, results: Results, engine: str, share: float) -> Outcome:
+    """The unit's outcome by Spark, its batches appended; `share` are its seconds of what was read for all."""
     started = time.perf_counter()
     changes = execute(job.strategy, datasets, results)
-    return _stored(inputs, job, datasets, changes, time.perf_counter() - started, engine)
+    return _stored(inputs, job, datasets, changes, share + time.perf_counter() - started, engine)
 
 
 def _stored(inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seconds: float, engine: str) -> Outcome:

@@ -22,10 +22,12 @@ from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, Column, Relation, Unit
+from ivm.planner.learned import Past
 from ivm.refresh.arrangements import Arrangements, followed
 from ivm.refresh.context import Context
 from ivm.refresh.instants import clock_rows, clock_values
 from ivm.refresh.integrity import base
+from ivm.refresh.past import pasts
 from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, within
 from ivm.refresh.relations import after_epoch, batches, frozen_table
 from ivm.rewrite.accumulators import accumulator_columns
@@ -62,6 +64,11 @@ class Inputs:
             followed, context, snapshots=self.snapshots, sources=plan.sources, units=self.manifest.units
         )
         self._arrangements = Arrangements(context, follow, lambda relation: [c.name for c in self.columns(relation)])
+
+    @functools.cached_property
+    def past(self) -> dict[str, Past]:
+        """What the units' last refreshes took."""
+        return pasts(self.context, self.units)
 
     def reads(self, view: str, unit: str) -> tuple[str, ...]:
         """What a unit reads, or a view without a program."""

@@ -14,8 +14,9 @@ from ivm.feed.source import Source, inspect
 from ivm.lake import native
 from ivm.pipeline import Pipeline
 from ivm.planner.estimate import Size, full_estimate
+from ivm.planner.learned import Past
 from ivm.planner.limits import EMBEDDED
-from ivm.refresh.forecast import pasts
+from ivm.refresh.past import pasts
 from tests.pure.duck_session import DuckSession
 from tests.scenes import change, path, scene
 
@@ -148,6 +149,31 @@ def test_a_change_that_costs_more_than_a_rebuild_is_foreseen(made):
     task = pipeline(made, views, limits=limits).plan().tasks["most"]
     assert (task.strategy, task.estimate.strategy, task.estimate.code) == ("incremental", "full", "cost")
     assert pipeline(made, views, limits=limits).refresh().views["most"].strategy == "full"
+
+
+def test_what_refreshes_took_decides_the_next_one(made, monkeypatch):
+    limits = EMBEDDED.__class__(small_input=1)
+    views = {"most": "SELECT cust, max(amount) AS m FROM orders GROUP BY cust"}
+    assert pipeline(made, views, limits=limits).refresh().ok
+    change(made)
+    taken = Past(incremental=[(25, 0.1), (30, 0.2)], full=[(7, 60.0)])
+    for module in ("inputs", "forecast"):
+        monkeypatch.setattr(f"ivm.refresh.{module}.pasts", lambda *_: {"most": taken})
+    task = pipeline(made, views, limits=limits).plan().tasks["most"]
+    assert (task.strategy, task.estimate.strategy) == ("incremental", "incremental")
+    assert pipeline(made, views, limits=limits).refresh().views["most"].strategy == "incremental"
+
+
+def test_incremental_refreshes_tell_only_of_those_by_the_same_engine(made):
+    assert pipeline(made, VIEWS).refresh().ok
+    change(made)
+    assert pipeline(made, VIEWS).refresh().views["totals"].strategy == "incremental"
+    pipe = pipeline(made, VIEWS)
+    (seconds,) = (s for _, s in pasts(pipe.context, {"totals"})["totals"].incremental)
+    assert 0 < seconds < 600
+    pipe.context.engine = "auto"
+    auto = pasts(pipe.context, {"totals"})["totals"]
+    assert (auto.incremental, len(auto.full)) == ((), 1)
 
 
 def test_the_command_shows_it(made, monkeypatch, capsys):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ivm.planner.choose import choose, met_rows, wide_products
+from ivm.planner.learned import Past
 from ivm.planner.limits import EMBEDDED
 from tests.pure.test_compile import program
 
@@ -33,6 +34,39 @@ def test_much_change_is_refreshed_in_full():
     assert choose({"t": 1_000_000}, {"t": 500_000}, strict=True).strategy == "incremental"
     assert choose({"t": 1_000}, {"t": 900}, strict=False).strategy == "incremental"
     assert choose({"t": 1_000}, {"t": 900}, strict=False, limits=replace(EMBEDDED, small_input=100)).strategy == "full"
+
+
+#: Refreshes of about 300,000 expected rows, and in full.
+SLOW_DELTAS = Past(incremental=[(300_000, 9.0), (250_000, 8.0), (10, 0.1)], full=[(1_000_000, 2.0)])
+QUICK_DELTAS = Past(incremental=[(1_100_000, 1.0), (1_200_000, 1.2)], full=[(1_000_000, 30.0)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "past", "strategy"),
+    [
+        (150_000, SLOW_DELTAS, "full"),
+        (10_000, SLOW_DELTAS, "incremental"),  # nothing is known of so few rows
+        (600_000, Past(), "full"),
+        (600_000, QUICK_DELTAS, "incremental"),
+        (600_000, Past(incremental=QUICK_DELTAS.incremental[:1], full=QUICK_DELTAS.full), "full"),  # once is no rule
+        (150_000, Past(incremental=SLOW_DELTAS.incremental, full=[(1_000_000, 7.8)]), "incremental"),  # hardly quicker
+        (150_000, Past(incremental=[(300_000, 0.9), (300_000, 0.8)], full=[(1_000_000, 0.1)]), "incremental"),
+        (150_000, Past(incremental=SLOW_DELTAS.incremental, full=[(10_000, 0.1)]), "incremental"),  # of a small table
+    ],
+)
+def test_what_refreshes_took_before_is_believed_where_it_is_clear(changed, past, strategy):
+    found = choose({"t": 1_000_000}, {"t": changed}, strict=False, past=lambda: past)
+    assert found.strategy == strategy
+    assert ("as many rows took" in found.reason) == (past in (SLOW_DELTAS, QUICK_DELTAS) and changed > 10_000)
+    assert choose({"t": 1_000_000}, {"t": changed}, strict=True, past=lambda: past).strategy == "incremental"
+
+
+def test_nobody_looks_at_the_past_where_there_is_no_choice():
+    def asked() -> Past:
+        pytest.fail("the log was read")
+
+    assert choose({"t": 1_000}, {"t": 900}, strict=False, past=asked).strategy == "incremental"
+    assert choose({"t": None}, {"t": 900}, strict=False, past=asked).strategy == "incremental"
 
 
 JOIN = "SELECT c.nation, o.ok FROM customer c JOIN orders o ON o.ck = c.ck"

@@ -1,0 +1,64 @@
+"""What a unit's last refreshes tell of the next one: the seconds that a strategy took for about as many rows (pure).
+
+    price(strategy, rows) = median seconds of its last refreshes that were expected to read about as many rows
+
+Rows are what was expected then, by the same rule as now, so that what the rule gets wrong for this unit, on this
+machine, by this engine, is in the seconds. The seconds of a process's first refreshes are in it, too: where each
+refresh is a process, these are what it costs.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ivm.plan.kinds import StrategyKind
+from ivm.planner.limits import Limits
+
+#: What a strategy took before: (rows that it was expected to read, seconds), the newest first.
+Actuals = Sequence[tuple[int, float]]
+
+#: Refreshes tell of each other where the rows of one are at most so many times those of the other.
+SIMILAR = 4
+#: So many incremental ones tell something. Of full ones, which are rare and alike, one does.
+ENOUGH = 2
+#: The other strategy is taken where it was so many times quicker.
+QUICKER = 1.5
+
+
+@dataclass(frozen=True)
+class Past:
+    """A unit's refreshes before, and its rows out for each changed row in (None where nobody knows)."""
+
+    incremental: Actuals = ()
+    full: Actuals = ()
+    ratio: float | None = None
+
+
+def seconds_near(rows: int, actuals: Actuals, enough: int = 1) -> float | None:
+    """The median seconds of refreshes of about so many rows; None where there were not `enough`.
+
+    >>> seconds_near(1_000, [(900, 1.0), (1_100, 3.0), (50, 0.1)], enough=2)
+    2.0
+    >>> seconds_near(10_000, [(900, 1.0), (1_100, 3.0)]) is None
+    True
+    """
+    near = [s for r, s in actuals if r <= SIMILAR * max(1, rows) and rows <= SIMILAR * max(1, r)]
+    return statistics.median(near) if len(near) >= enough else None
+
+
+def better(incremental: int, full: int, past: Past, limits: Limits) -> tuple[StrategyKind, str] | None:
+    """The strategy that was clearly quicker for about as many rows, and how that is told; None where none was.
+
+    >>> past = Past(incremental=[(300_000, 9.0), (310_000, 8.0)], full=[(400_000, 2.0)])
+    >>> better(305_000, 400_000, past, Limits())
+    (<StrategyKind.FULL: 'full'>, 'about as many rows took 8.5 s incrementally and 2.0 s in full')
+    """
+    one, other = seconds_near(incremental, past.incremental, ENOUGH), seconds_near(full, past.full)
+    if one is None or other is None or abs(one - other) <= limits.learned_seconds:
+        return None
+    if max(one, other) <= QUICKER * min(one, other):
+        return None
+    told = f"about as many rows took {one:.1f} s incrementally and {other:.1f} s in full"
+    return (StrategyKind.INCREMENTAL if one < other else StrategyKind.FULL), told

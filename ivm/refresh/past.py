@@ -1,0 +1,45 @@
+"""What the epoch log tells of units' last refreshes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from ivm.parameters import AUTO
+from ivm.plan.kinds import StrategyKind
+from ivm.planner.learned import Past
+from ivm.refresh.context import Context
+
+#: So many of a unit's last refreshes of one strategy tell what the next will take.
+REMEMBERED = 8
+
+
+def pasts(context: Context, units: Collection[str]) -> dict[str, Past]:
+    """By unit what its last successful refreshes took; incremental ones only by the engines that may run the next."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {
+        u: {StrategyKind.INCREMENTAL: [], StrategyKind.FULL: []} for u in units
+    }
+    for event in reversed(context.log.events()):
+        if event.status != "applied" or event.unit not in found:
+            continue
+        kind = StrategyKind.INCREMENTAL if '"strategy": "incremental"' in event.detail else StrategyKind.FULL
+        if len(found[event.unit][kind]) < REMEMBERED:
+            outcome = json.loads(event.detail)
+            if not outcome["error"] and outcome["strategy"] == kind and _alike(context, kind, outcome):
+                found[event.unit][kind].append(outcome)
+    return {unit: _past(kinds[StrategyKind.INCREMENTAL], kinds[StrategyKind.FULL]) for unit, kinds in found.items()}
+
+
+def _alike(context: Context, kind: StrategyKind, outcome: dict[str, Any]) -> bool:
+    """Whether it ran where the next one would: a full refresh with Spark always, others as the `engine` is set."""
+    return kind == StrategyKind.FULL or bool(outcome.get("engine")) == (context.engine == AUTO)
+
+
+def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]]) -> Past:
+    rows_in, rows_out = sum(o["rows_in"] for o in incremental), sum(o["rows_out"] for o in incremental)
+    return Past(
+        tuple((int(o["cost_incremental"]), float(o["seconds"])) for o in incremental),
+        tuple((int(o["rows_in"]), float(o["seconds"])) for o in full),
+        rows_out / rows_in if rows_in else None,
+    )
