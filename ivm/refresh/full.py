@@ -31,7 +31,7 @@ from ivm.refresh.relations import signed, unit_table
 from ivm.refresh.settings import settings
 from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.statements import accumulate, consolidated, final_rows
-from ivm.session import stored_as_read
+from ivm.session import own_condition, stored_as_read
 from ivm.sql.maps import has_map
 from ivm.sql.padding import keeps_padding
 from ivm.sql.render import core_sql, unit_sql
@@ -70,7 +70,8 @@ class FullBuild:
         first = self._first_error(view, strategy)
         try:
             warning = self._warning(view, unit) if strategy.code in ("first_build", "definition_changed") else ""
-            return replace(self._build(view, unit, strategy.code, strategy.reason), warning=warning, first_error=first)
+            done = self._build(view, unit, strategy.code, strategy.reason)
+            return replace(done, warning="; ".join(filter(None, (warning, done.warning))), first_error=first)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             return Outcome(
                 unit, view, StrategyKind.FULL, "failed", "", Publish.NONE, None, error=told(error), first_error=first
@@ -103,9 +104,7 @@ class FullBuild:
         # Named by the epoch and the attempt that build it, so that one that was abandoned, or still runs, is never met.
         generation = f"{self.plan.epoch}_{self.attempt}"
         if unit is None:
-            sql = self.context.views[view].sql
-            sql = at_instant(sql, self.plan.now) if compiled.program.clocks else sql
-            sql = splice(sql, {r: self.inputs.new(r) for r in compiled.program.relations})
+            sql = self._own_text(view)
         elif unit.reduce is not None and unit.reduce.linear:
             sql = final_rows(unit, f"SELECT * FROM {self._build_accumulators(unit, generation)}")
         elif unit.fixpoint:
@@ -115,8 +114,15 @@ class FullBuild:
         else:
             sql = unit_sql(unit, self._leaf)
         columns = unit.columns if unit else compiled.program.columns
-        staging = self._staging(unit_name)
-        schema, rows = self._stage(sql, columns, staging, keeps_padding(self.context.views[view].sql))
+        staging, warning = self._staging(unit_name), ""
+        try:
+            schema, rows = self._stage(view, sql, columns, staging)
+        except Exception as error:
+            if unit is None or unit_name != view or compiled.program.rules or own_condition(told(error)):
+                raise
+            staging = self._staging(f"{unit_name}__as_written")
+            schema, rows = self._staged_as_written(view, columns, staging, error)
+            warning = f"its compiled statement fails in Spark, so it was run as it is written: {told(error)}"
         batch = self._difference(unit_name, before, schema, columns, staging, rows)
         public = unit_name == view
         key = unit.key if unit else ()
@@ -142,8 +148,14 @@ class FullBuild:
             unit_name, view, StrategyKind.FULL, code, reason,
             Publish.REPLACE if batch is None else Publish.MERGE if batch.num_rows else Publish.NONE, state,
             rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started,
-            staging=staging.url if batch is None else "",
+            staging=staging.url if batch is None else "", warning=warning,
         )  # fmt: skip
+
+    def _own_text(self, view: str) -> str:
+        """The view's SQL as it is written, over the relations as they are in this epoch."""
+        sql, program = self.context.views[view].sql, self.context.compiled[view].program
+        sql = at_instant(sql, self.plan.now) if program.clocks else sql
+        return splice(sql, {r: self.inputs.new(r) for r in program.relations})
 
     def _staging(self, what: str) -> Location:
         return self.context.layout.staging(self.plan.epoch, self.attempt, what)
@@ -172,12 +184,24 @@ class FullBuild:
             commit_files(path, staged.location, app, epoch, "append", configuration=TRACE_CONFIGURATION)
         return staged.ref
 
-    def _stage(self, sql: str, columns: tuple[Column, ...], staging: Location, keep_padding: bool) -> tuple[str, int]:
+    def _staged_as_written(
+        self, view: str, columns: tuple[Column, ...], staging: Location, error: Exception
+    ) -> tuple[str, int]:
+        """As `_stage`, of the view's own SQL: Spark's optimizer fails on some statements in one form only.
+
+        Where it fails as well, the `error` of the compiled statement is raised.
+        """
+        try:
+            return self._stage(view, self._own_text(view), columns, staging)
+        except Exception as another:
+            raise error from another
+
+    def _stage(self, view: str, sql: str, columns: tuple[Column, ...], staging: Location) -> tuple[str, int]:
         """Write the rows as Parquet under the view's own column names; returns schema (JSON) and row count."""
         frame = self.context.spark().sql(sql).toDF(*(c.name for c in columns))
         with stored_as_read(self.context.spark(), columns):
             rows = write_counted(frame, staging)
-        return stored_schema(frame.schema.json(), keep_padding), rows
+        return stored_schema(frame.schema.json(), keeps_padding(self.context.views[view].sql)), rows
 
     def _difference(
         self,
