@@ -8,3 +8,5 @@ WITH t AS (SELECT k FROM b) SELECT k, x FROM a
 SELECT DISTINCT p, arr, x FROM a WHERE x > 1
 -- first() inside a correlated subquery was left to chance
 SELECT a.k, (SELECT first(b.y) FROM b WHERE b.k = a.k) AS f, (SELECT collect_list(b.n) FROM b WHERE b.k = a.k) AS l FROM a
+-- an aggregate over a correlated subquery, itself in a correlated subquery: Spark's optimizer leaves an outer reference
+SELECT l.k, l.y, (SELECT avg(r.s) FROM (SELECT m.k, (SELECT sum(c.p) FROM c WHERE c.y = m.y) AS s FROM b m) r WHERE r.k = l.k) AS mean FROM b l

@@ -51,6 +51,9 @@ def _joined(
     if isinstance(join.this, exp.Lateral):
         return lateral_join(compiler, blocks, scopes, join.this, kind, on, ctes, outer)
     names, options = item(compiler, join.this, ctes, outer)
+    if outer is not None and any(e.find(exp.Query) for o in options for _, e in o.outs):
+        # Put into an aggregate of a correlated subquery, a subquery of its own is more than Spark's optimizer can do.
+        options = stored(compiler.units, options, compiler.taken)
     options = [o.renamed(compiler.taken) for o in options]
     if kind == "FULL":
         if _tables(blocks) > MAX_TABLES:
