@@ -328,16 +328,18 @@ class Pipeline(Declarations):
 
         return history(self.context, "" if view is None else self.known(view), parameters.number(limit, "limit"))
 
-    def audit(self, view: str, how: str = "full", sample: float = 0.01) -> Audit:
+    def audit(self, view: str, how: str = "full", sample: float = 0.01, rescan: bool = False) -> Audit:
         """Compare the published view with a recompute: in `full`, a `sample` of its groups, or by `checksum`.
 
-        `sample` is the share of the groups, others each epoch. Raises ConfigError for another way or share.
+        `sample` is the share of the groups, others each epoch. By checksum, the published rows are read only where what
+        earlier audits kept doesn't tell, or with `rescan` (see docs/checks.md). Raises ConfigError for another way or
+        share.
         """
         from ivm.refresh.audit import audit
 
         name = self.known(view)
         self._compile(name)
-        return audit(self.context, name, how, sample)
+        return audit(self.context, name, how, sample, rescan=rescan)
 
     def status(self) -> dict[str, Any]:
         """Epochs and views as of now: strategy, rows, versions, and what is pending."""

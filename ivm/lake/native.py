@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -132,9 +132,23 @@ def _actions(delta: DeltaTable) -> pa.Table:
     return pa.RecordBatchReader.from_stream(delta.get_add_actions(flatten=True)).read_all()
 
 
-def data_files(path: str, delta: DeltaTable) -> list[Location]:
+class LoggedFile(NamedTuple):
+    """A data file as a table's log has it: its bytes, and when it was written (milliseconds since 1970)."""
+
+    location: Location
+    size: int
+    modified: int
+
+
+def logged_files(path: str, delta: DeltaTable) -> list[LoggedFile]:
     """The data files of a table of ours, which has no partitions; delta-rs's own URIs are percent-encoded."""
-    return [Location.of(path) / str(name) for name in _actions(delta)["path"].to_pylist()]
+    columns = _actions(delta).select(["path", "size_bytes", "modification_time"]).to_pydict()
+    return [LoggedFile(Location.of(path) / n, *of) for n, *of in zip(*columns.values(), strict=True)]
+
+
+def data_files(path: str, delta: DeltaTable) -> list[Location]:
+    """The same files, without what the log says of them."""
+    return [file.location for file in logged_files(path, delta)]
 
 
 def rows(delta: DeltaTable) -> int:

@@ -2,7 +2,8 @@
 
     full        every row, as `verify` compares them
     sample      every row of the groups whose key's hash falls into a share of its range; other groups each epoch
-    checksum    count(*) and sum(hash(row)) of both sides: no matter in which order, and no rows are moved
+    checksum    count(*) and sum(hash(row)) of both sides: no matter in which order, and no rows are moved. That of
+                the published side is kept (see `ivm.refresh.checksums`), so that most audits read the change only
 
 Two bags that are equal have equal checksums; two that differ have the same with a chance of 2^-64. A checksum tells
 that rows differ, not which.
@@ -12,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ivm.auditing import CHECKSUM, FULL, SAMPLE, check_share
 from ivm.errors import ConfigError
 from ivm.names import ident
 from ivm.plan.nodes import Column
+from ivm.refresh.checksums import Forward, brought_forward, checksum_of, keep, row_hash, why_scan
 from ivm.refresh.context import Context
 from ivm.refresh.run import committed_or_raise
-from ivm.refresh.verify import Verification, comparable_sql, recompute_sql, seen_by_readers, verify_view
+from ivm.refresh.verify import Verification, recompute_sql, seen_by_readers, verify_view
 from ivm.sql.maps import has_float, has_map
 
 #: A key's hash falls into one of so many parts.
@@ -40,6 +41,10 @@ class Audit:
     #: The columns by which groups were chosen; all columns where the view has no key.
     by: tuple[str, ...] = ()
     difference: str = ""
+    #: Rows that were read of what is published: the table's, or those of the trace's batches since the last audit.
+    rows_read: int = 0
+    #: Why an audit by checksum read the whole table; "" where it did not, and for the other ways, which always do.
+    scanned: str = ""
 
     def __bool__(self) -> bool:
         return self.equal
@@ -47,28 +52,38 @@ class Audit:
     def __str__(self) -> str:
         what = f" ({self.share:.2%} of the groups by {', '.join(self.by)})" if self.how == SAMPLE else ""
         if self.equal:
-            return f"{self.view}: equal to a recompute by {self.how}{what}, {self.rows:,} rows"
+            read = f", {self.rows_read:,} of what is published read" + (f" ({self.scanned})" if self.scanned else "")
+            return f"{self.view}: equal to a recompute by {self.how}{what}, {self.rows:,} rows{read}"
         return f"{self.view}: DIFFERS from a recompute by {self.how}{what}: {self.difference}"
 
 
-def audit(context: Context, view: str, how: str = FULL, sample: float = 0.01, seed: int | None = None) -> Audit:
+def audit(
+    context: Context,
+    view: str,
+    how: str = FULL,
+    sample: float = 0.01,
+    seed: int | None = None,
+    rescan: bool = False,
+) -> Audit:
     """Compare a view with a recompute at the versions that it has read.
 
-    `sample` is the share of the groups, `seed` which ones (by default the epoch: other ones each time). Raises
+    `sample` is the share of the groups, `seed` which ones (by default the epoch: other ones each time). With `rescan`
+    an audit by checksum reads the published table, whatever is kept of it. Raises
     ConfigError for another way, and for a view without a column to choose groups by; StateError where the view was
     never refreshed, or its table is gone.
     """
     if how == FULL:
         return _told(context, view, FULL, verify_view(context, view))
     if how == CHECKSUM:
-        return _by_checksum(context, view)
+        return _by_checksum(context, view, rescan)
     if how != SAMPLE:
         raise ConfigError(f"There is no audit by {how!r}.", f"Choose one of: {FULL}, {SAMPLE}, {CHECKSUM}.")
     share = check_share(sample, "sample")
     keys = _keys(context, view)
     chosen = _chosen(keys, share, context.log.manifest().epoch if seed is None else seed)
     found = verify_view(context, view, where=chosen)
-    rows = _numbers(context, f"SELECT count(*) AS n FROM {seen_by_readers(context, view)} WHERE {chosen}")[0]
+    counted = f"SELECT count(*) AS n FROM {seen_by_readers(context, view)} WHERE {chosen}"
+    rows = int(context.spark().sql(counted).toArrow().to_pylist()[0]["n"])
     return _told(context, view, SAMPLE, found, rows, share, tuple(c.name for c in keys))
 
 
@@ -84,12 +99,13 @@ def _told(
     settings = f"; the session's settings changed: {found.settings}" if found.settings else ""
     difference = "" if found.equal else f"{found.missing:,} rows missing, {found.unexpected:,} unexpected{settings}"
     epoch = context.log.manifest().epoch
-    return Audit(found.view, how, epoch, found.equal, found.rows if rows is None else rows, share, by, difference)
+    compared = found.rows if rows is None else rows
+    return Audit(found.view, how, epoch, found.equal, compared, share, by, difference, found.rows)
 
 
 def _keys(context: Context, view: str) -> list[Column]:
     """The columns whose hash chooses groups: the view's key, else all; none of which two equal values hash apart."""
-    columns = context.compiled[view].program.columns
+    columns = _columns(context, view)
     key = committed_or_raise(context, view).key
     usable = [c for c in columns if not has_float(c.type) and not has_map(c.type) and "variant" not in c.type]
     found = [c for c in usable if c.name in key] or usable
@@ -105,34 +121,44 @@ def _chosen(keys: Sequence[Column], share: float, seed: int) -> str:
     """The condition that a row's group is chosen; over keys alone, so that Spark applies it before it groups."""
     wanted = max(1, round(share * _PARTS))
     first = (seed * 7_919 * wanted) % _PARTS
-    part = f"pmod({_hash([ident(c.name) for c in keys])}, {_PARTS})"
+    part = f"pmod({row_hash([ident(c.name) for c in keys])}, {_PARTS})"
     return f"({part} + {first}) % {_PARTS} < {wanted}"
 
 
-def _hash(expressions: Sequence[str]) -> str:
-    """Spark's hash of values; whether each is NULL is hashed, too, since Spark's own passes over NULLs."""
-    return f"xxhash64({', '.join(f'{e} IS NULL, {e}' for e in expressions)})"
-
-
-def _by_checksum(context: Context, view: str) -> Audit:
-    columns = context.compiled[view].program.columns
-    row = _hash([f"({comparable_sql(c)})" for c in columns])
-    sums = f"SELECT count(*) AS n, CAST(coalesce(sum(CAST({row} AS decimal(38, 0))), 0) AS string) AS h FROM "
-    fresh = recompute_sql(context, view, context.log.manifest())
-    published = _numbers(context, f"{sums}{seen_by_readers(context, view)}")
-    recomputed = _numbers(context, f"{sums}({fresh}) AS `__ivm_recomputed`")
+def _by_checksum(context: Context, view: str, rescan: bool) -> Audit:
+    """What is kept may confirm the recompute; where it doesn't, or may not, the table is read and tells."""
+    committed_or_raise(context, view)
+    manifest, columns = context.log.manifest(), _columns(context, view)
+    state = manifest.units[view]
+    kept = "it was asked for" if rescan else brought_forward(context, view, state)
+    recomputed = checksum_of(context, columns, f"({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed`")
+    name = context.views[view].name
+    if isinstance(kept, Forward):
+        if kept.checksum == recomputed:
+            keep(context, view, state, recomputed, kept.audits + 1)
+            return Audit(name, CHECKSUM, manifest.epoch, True, recomputed.rows, rows_read=kept.rows_read)
+        kept = "what is kept and the output trace give another checksum"
+    published = checksum_of(context, columns, seen_by_readers(context, view))
     equal, difference = published == recomputed, ""
+    if equal and not why_scan(context, view, state):
+        keep(context, view, state, recomputed, 0)
     if not equal:
-        difference = f"{published[0]:,} rows are published, {recomputed[0]:,} are recomputed" + (
-            "; their checksums differ" if published[0] == recomputed[0] else ""
+        difference = f"{published.rows:,} rows are published, {recomputed.rows:,} are recomputed" + (
+            "; their checksums differ" if published.rows == recomputed.rows else ""
         )
         if any(has_float(c.type) for c in columns):
             difference += "; floats at the edge of rounding may be the reason, which an audit in full tells"
-    name, epoch = context.views[view].name, context.log.manifest().epoch
-    return Audit(name, CHECKSUM, epoch, equal, published[0], difference=difference)
+    return Audit(
+        name,
+        CHECKSUM,
+        manifest.epoch,
+        equal,
+        published.rows,
+        difference=difference,
+        rows_read=published.rows,
+        scanned=kept,
+    )
 
 
-def _numbers(context: Context, sql: str) -> tuple[int, Any]:
-    """The count, and the checksum where the statement has one."""
-    row = context.spark().sql(sql).toArrow().to_pylist()[0]
-    return int(row["n"]), row.get("h")
+def _columns(context: Context, view: str) -> tuple[Column, ...]:
+    return context.compiled[view].program.columns

@@ -83,6 +83,11 @@ class Layout:
         """Sums over whole views that their checks are judged by (see `ivm.quality.fact_store`)."""
         return f"{self.internal}/facts"
 
+    @property
+    def audits(self) -> Location:
+        """Checksums that audits have kept, a file a view (see `ivm.refresh.checksums`)."""
+        return self.internal / "audits"
+
     def put_aside(self, path: str) -> None:
         """Move what lies at a path, if anything does, to where repairs put things."""
         if (found := Location.of(path)).exists():

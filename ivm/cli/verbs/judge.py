@@ -128,26 +128,34 @@ def audit(
         float | None, typer.Option(help="Only this share of the groups, others each epoch.", callback=_some_share)
     ] = None,
     checksum: Annotated[bool, typer.Option("--checksum", help="Compare checksums instead of rows.")] = False,
+    rescan: Annotated[
+        bool, typer.Option("--rescan", help="With --checksum: read the published rows, whatever is kept of them.")
+    ] = False,
     pipeline: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
     """Compare views with a recompute: in full, by sampled groups or by checksums; exit 1 if one differs."""
     if sample is not None and checksum:
         raise typer.BadParameter("give either --sample or --checksum.")
+    if rescan and not checksum:
+        raise typer.BadParameter("--rescan goes with --checksum: the other audits read all published rows.")
     pipe = load(pipeline)
     how = "sample" if sample is not None else "checksum" if checksum else "full"
     names = views or [v.name for v in pipe.context.views.values()]
     found = []
     with terminal.progress(as_json) as progress:
         for i, name in enumerate(names):
-            found.append(pipe.audit(name, how, sample if sample is not None else 1.0))
+            found.append(pipe.audit(name, how, sample if sample is not None else 1.0, rescan))
             if progress:
                 progress("audit", i + 1, len(names))
-    rows = [[a.view, a.how, "equal" if a.equal else "DIFFERS", a.rows, a.difference] for a in found]
+    rows = [
+        [a.view, a.how, "equal" if a.equal else "DIFFERS", a.rows, a.rows_read, a.difference or a.scanned]
+        for a in found
+    ]
     terminal.shown(
         [asdict(a) for a in found],
         as_json,
-        lambda: terminal.table("audit", ["view", "by", "result", "rows", "what"], rows),
+        lambda: terminal.table("audit", ["view", "by", "result", "rows", "rows read", "what"], rows),
     )
     if not all(found):
         raise typer.Exit(ExitCode.FAILED)

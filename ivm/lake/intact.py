@@ -1,0 +1,36 @@
+"""Whether a table's data files are what its log names, without reading them.
+
+    as logged(file)   it is there, has the size that the log states, and was not written again after it was committed
+
+What has the same size and an older date is not told from what was written: only reading tells that.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+from ivm.lake import native
+from ivm.lake.native import LoggedFile
+
+#: A store's clock and the writer's may differ by so much; and a file is copied, or linked, after it was written.
+_CLOCKS = timedelta(minutes=1)
+#: Files looked at at the same time: a store answers in tenths of a second.
+_LOOKS = 16
+
+
+def not_as_logged(path: str) -> str:
+    """What is wrong with a data file of a table's newest version, in words; empty if nothing is. A look-up a file."""
+    with ThreadPoolExecutor(_LOOKS) as pool:
+        return next(filter(None, pool.map(_wrong, native.logged_files(path, native.table(path)))), "")
+
+
+def _wrong(file: LoggedFile) -> str:
+    found = file.location.stat()
+    if found is None:
+        return f"the file {file.location.name} is gone"
+    if found.size != file.size:
+        return f"the file {file.location.name} has {found.size:,} bytes, and {file.size:,} by the table's log"
+    if found.modified > datetime.fromtimestamp(file.modified / 1000, UTC) + _CLOCKS:
+        return f"the file {file.location.name} was written again after it was committed"
+    return ""
