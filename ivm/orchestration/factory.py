@@ -13,7 +13,6 @@ what became of each (see docs/airflow.md for why they don't compute it).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -35,6 +34,7 @@ from airflow.sdk import (
 from ivm.config import PipelineConfig, load_folder
 from ivm.durations import written
 from ivm.errors import IvmError
+from ivm.orchestration.assets import Outlets, assets_of, describe, outlets_of, uri_of
 from ivm.orchestration.reads import reads
 from ivm.refresh.protocol import NAMES
 from ivm.scheduling import OnAssets, OnCommits
@@ -86,15 +86,6 @@ def refused_dag(folder: Path, reason: str) -> DAG:
     return dag
 
 
-def output_assets(config: PipelineConfig) -> dict[str, Asset]:
-    """An Asset for each view's table, by view; other DAGs can be scheduled on them."""
-    return {v.name: Asset(name=f"{config.name}.{v.name}", uri=_uri(f"{config.root}/{v.name}")) for v in config.views}
-
-
-def _uri(place: str) -> str:
-    return place if "://" in place else f"file://{place}"
-
-
 def _arguments(config: PipelineConfig) -> dict[str, Any]:
     """The default arguments of tasks that write: retried, and in the pipeline's pool."""
     return {**RETRIES, **({"pool": config.airflow.pool} if config.airflow.pool else {})}
@@ -109,7 +100,7 @@ def schedule_of(config: PipelineConfig) -> Any:
             trigger = CommitTrigger(str(config.folder), poll.total_seconds())
             return [Asset(f"{config.name}.commits", watchers=[AssetWatcher(name="commits", trigger=trigger)])]
         case OnAssets(of):
-            named = of or tuple(_uri(s.location) for s in config.sources)
+            named = of or tuple(uri_of(s.location) for s in config.sources)
             # References, since an Asset belongs to the DAG that updates it.
             return AssetAny(*(Asset.ref(uri=n) if "://" in n else Asset.ref(name=n) for n in named))
         case cron:
@@ -148,15 +139,15 @@ def refresh_dag(config: PipelineConfig) -> DAG:
 
 def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
     folder = str(config.folder)
-    outlets = list(output_assets(config).values()) if step == "publish" and not by_view else []
+    outlets = outlets_of(config) if step == "publish" and not by_view else {}
 
-    @task(task_id=step, outlets=outlets)
+    @task(task_id=step, outlets=assets_of(outlets))
     def run() -> dict[str, Any]:
         from ivm.orchestration.tasks import TASKS, publish_task
 
         function = partial(publish_task, judged=False) if step == "publish" and by_view else TASKS[step]
         done: dict[str, Any] = function(folder, None if step == "plan" else _epoch("plan"))
-        _describe(outlets, done.get("views", {}))
+        describe(outlets, done.get("views", {}))
         return done
 
     return run()
@@ -175,14 +166,14 @@ def _submitted_refresh(config: PipelineConfig) -> tuple[Any, Any]:
     first, job = look(), _submitted(config, "refresh", "refresh")
     chain(first, job)
     if config.airflow.shape == "steps":
-        assets = list(output_assets(config).values())
+        outlets = outlets_of(config)
 
-        @task(outlets=assets)
+        @task(outlets=assets_of(outlets))
         def publish() -> dict[str, Any]:
             from ivm.orchestration.tasks import report_task
 
             done = report_task(folder, _epoch("look"))
-            _describe(assets, done["views"])
+            describe(outlets, done["views"])
             return done
 
         chain(job, publish())
@@ -194,20 +185,27 @@ def _view_tasks(config: PipelineConfig, planning: str, after: Any) -> None:
 
     One that is as it was is skipped, which holds back nobody; one that fails holds back those that read it.
     """
-    assets, made = output_assets(config), {}
+    outlets, made = outlets_of(config), {}
     with TaskGroup("views"):
         for view, read in reads(config).items():
-            made[view] = _view_task(view, str(config.folder), planning, assets[view])
+            made[view] = _view_task(view, str(config.folder), planning, outlets[view])
             chain([after, *(made[r] for r in read)], made[view])
 
 
-def _view_task(view: str, folder: str, planning: str, asset: Asset) -> Any:
-    @task(task_id=view, outlets=[asset], trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS, pool="default_pool")
+def _view_task(view: str, folder: str, planning: str, of: Outlets) -> Any:
+    outlets = {view: of}
+
+    @task(
+        task_id=view,
+        outlets=assets_of(outlets),
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
+        pool="default_pool",
+    )
     def run() -> dict[str, Any]:
         from ivm.orchestration.tasks import view_task
 
         done = view_task(folder, view, _epoch(planning))
-        _describe([asset], {view: done})
+        describe(outlets, {view: done})
         return done
 
     return run()
@@ -217,13 +215,6 @@ def _epoch(planning: str) -> int | None:
     """The epoch that the run's first task told; None where it was marked successful by hand."""
     told = get_current_context()["ti"].xcom_pull(task_ids=planning)
     return int(told["epoch"]) if told else None
-
-
-def _describe(outlets: Sequence[Asset], views: Mapping[str, Mapping[str, Any]]) -> None:
-    """Give each view's asset event what was committed of it: version, rows, strategy, reason."""
-    events = get_current_context()["outlet_events"] if outlets else {}
-    for asset in outlets:
-        events[asset].extra = dict(views.get(asset.name.rpartition(".")[2], {}))
 
 
 def _submitted(config: PipelineConfig, task_id: str, verb: str, **more: Any) -> Any:
@@ -246,7 +237,7 @@ def _submitted(config: PipelineConfig, task_id: str, verb: str, **more: Any) -> 
 
 def backfill_dag(config: PipelineConfig) -> DAG:
     """Rebuild a view, or a slice of it, by hand; the parameters are validated before anything is computed."""
-    folder, assets = str(config.folder), list(output_assets(config).values())
+    folder, outlets = str(config.folder), outlets_of(config)
     with DAG(
         f"ivm_{config.name}_backfill",
         schedule=None,
@@ -258,7 +249,7 @@ def backfill_dag(config: PipelineConfig) -> DAG:
         params=_parameters(config),
     ) as dag:
         if config.airflow.execution == "submit":
-            _submitted(config, "backfill", "backfill", given="{{ params | tojson }}", outlets=assets)
+            _submitted(config, "backfill", "backfill", given="{{ params | tojson }}", outlets=assets_of(outlets))
             return dag
 
         @task
@@ -267,12 +258,12 @@ def backfill_dag(config: PipelineConfig) -> DAG:
 
             return validate_backfill_task(folder, dict(get_current_context()["params"]))
 
-        @task(outlets=assets)
+        @task(outlets=assets_of(outlets))
         def backfill() -> dict[str, Any]:
             from ivm.orchestration.tasks import backfill_task
 
             done = backfill_task(folder, dict(get_current_context()["params"]))
-            _describe(assets, done["views"])
+            describe(outlets, done["views"])
             return done
 
         @task

@@ -1,4 +1,7 @@
-"""Which views read which, from their SQL alone; the compiler is imported only where a view's text names another one."""
+"""Which views read which, and which read dated sources, from their SQL alone.
+
+The compiler is imported only where a view's text names another one.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,17 @@ def reads(config: PipelineConfig) -> dict[str, tuple[str, ...]]:
             "Break it: a view can only read sources and views that don't lead back to it.",
         ) from error
     return {name: found[name] for name in order}
+
+
+def dated(config: PipelineConfig) -> list[str]:
+    """The views whose text names a source with an effective date, directly or through others; no SQL is parsed."""
+    named = {s.name.lower() for s in config.sources if s.effective_date}
+    words = {v.name: {w.lower() for w in _WORD.findall(v.sql)} for v in config.views} if named else {}
+    found: list[str] = []
+    while more := [v for v, mentioned in words.items() if v not in found and mentioned & named]:
+        found += more
+        named |= {v.lower() for v in more}
+    return found
 
 
 def _reads(view: ViewConfig, names: dict[str, str]) -> tuple[str, ...]:

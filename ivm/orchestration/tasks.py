@@ -186,7 +186,8 @@ def publish_task(folder: str, epoch: int | None = None, judged: bool = True) -> 
         run = _opened(pipe.context, epoch)
         if run.manifest is None:
             protocol.publish(run)
-    reports = reports_since(pipe.context, run.planned.epoch)
+    epoch = run.planned.epoch
+    reports = reports_since(pipe.context, epoch)
     errors = {n: r.error for n, r in reports.items() if r.error}
     if errors and judged:
         raise GateError(
@@ -195,8 +196,8 @@ def publish_task(folder: str, epoch: int | None = None, judged: bool = True) -> 
         )
     manifest = pipe.context.log.manifest()
     return {
-        "epoch": run.planned.epoch,
-        "views": {r.view: _committed(manifest, r) for r in reports.values() if not r.error},
+        "epoch": epoch,
+        "views": {r.view: _committed(pipe.context, manifest, r, epoch) for r in reports.values() if not r.error},
         "errors": errors,
     }
 
@@ -211,7 +212,8 @@ def view_task(folder: str, view: str, first: int | None) -> dict[str, Any]:
     from ivm.refresh.published import reports_since
 
     context = declared(folder)
-    report = reports_since(context, first or context.log.manifest().epoch).get(view)
+    first = first or context.log.manifest().epoch
+    report = reports_since(context, first).get(view)
     if report is not None and report.error:
         raise GateError(
             f"View {view!r} was not published: {report.error}.",
@@ -219,7 +221,7 @@ def view_task(folder: str, view: str, first: int | None) -> dict[str, Any]:
         )
     if report is None or report.strategy == StrategyKind.UNCHANGED:
         raise AirflowSkipException("nothing that the view reads has changed")
-    return _committed(context.log.manifest(), report)
+    return _committed(context, context.log.manifest(), report, first)
 
 
 @_step
@@ -237,7 +239,8 @@ def report_task(folder: str, epoch: int | None) -> dict[str, Any]:
     from ivm.refresh.published import reports_since
 
     context = declared(folder)
-    reports = reports_since(context, epoch or context.log.manifest().epoch)
+    first = epoch or context.log.manifest().epoch
+    reports = reports_since(context, first)
     errors = {n: r.error for n, r in reports.items() if r.error}
     if errors:
         raise GateError(
@@ -247,11 +250,15 @@ def report_task(folder: str, epoch: int | None) -> dict[str, Any]:
     if not reports:
         raise AirflowSkipException("nothing changed")
     manifest = context.log.manifest()
-    return {"epoch": manifest.epoch, "views": {r.view: _committed(manifest, r) for r in reports.values()}}
+    views = {r.view: _committed(context, manifest, r, first) for r in reports.values()}
+    return {"epoch": manifest.epoch, "views": views}
 
 
-def _committed(manifest: Manifest, report: ViewReport) -> dict[str, Any]:
-    """What an epoch made of a view, as JSON."""
+def _committed(context: Context, manifest: Manifest, report: ViewReport, first: int) -> dict[str, Any]:
+    """What the epochs from `first` on made of a view, as JSON; `days` are those that they changed (ISO dates)."""
+    from ivm.refresh.as_of import changed_days
+
+    days = changed_days(context, report.view.lower(), first) if report.strategy != StrategyKind.UNCHANGED else []
     state = manifest.units[report.view.lower()]
     return {
         "epoch": manifest.epoch,
@@ -260,6 +267,7 @@ def _committed(manifest: Manifest, report: ViewReport) -> dict[str, Any]:
         "rows_out": report.rows_out,
         "strategy": report.strategy,
         "reason": report.reason,
+        "days": [day.isoformat() for day in days],
     }
 
 
@@ -345,7 +353,7 @@ def backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if params.get("dry_run"):
         raise AirflowSkipException("a dry run: what would be done is in the log of validate")
     pipe = _pipeline(folder)
-    view = str(params["view"])
+    view, before = str(params["view"]), pipe.context.log.manifest().epoch
     report = pipe.backfill(view, params.get("where"), _progress, params.get("day"), params.get("until"))
     if not report.ok:
         raise AirflowFailException("; ".join(v.error for v in report.views.values() if v.error))
@@ -353,7 +361,8 @@ def backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, Any]:
         for r in pipe.revisions(view)[-5:]:
             print(f"revision {r.revision}: days {r.first_day} to {r.last_day}, {r.changes} sums or rows")
     manifest = pipe.context.log.manifest()
-    return {"epoch": report.epoch, "views": {n: _committed(manifest, r) for n, r in report.views.items()}}
+    views = {n: _committed(pipe.context, manifest, r, before + 1) for n, r in report.views.items()}
+    return {"epoch": report.epoch, "views": views}
 
 
 def _progress(what: str, done: int, total: int) -> None:

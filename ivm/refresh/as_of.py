@@ -26,6 +26,9 @@ from ivm.rewrite.statements import accumulate, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
 from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
 
+#: More days than that at once are not a correction, but a table that is built.
+MOST_DAYS = 366
+
 
 @dataclass(frozen=True)
 class Revision:
@@ -77,6 +80,28 @@ def revisions(context: Context, view: str) -> list[Revision]:
         f"WHERE {counted} GROUP BY 1 ORDER BY 1"
     )
     return [Revision(**row) for row in native.query(sql, {"t": native.table(path)}).to_pylist()]
+
+
+def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS) -> list[datetime.date]:
+    """The days of a view that revisions from `first` on changed, in order, without compiling anything.
+
+    None for a view without a companion; nor where they are more than `most`, as those of a first build may be.
+    """
+    name = companion_name(view)
+    state = context.log.manifest().units.get(name)
+    if state is None or state.epoch < first:
+        return []
+    layout = context.layout
+    traces = layout.accumulator_trace(name, state.generation), layout.output_trace(name, state.output_generation)
+    path = next((t for t in traces if native.exists(t)), "")
+    if not path:
+        return []
+    sql = (
+        f"SELECT DISTINCT {DAY} AS d FROM t "
+        f"WHERE {EPOCH} >= {first} AND {within(state.batches, EPOCH)} AND {DAY} IS NOT NULL ORDER BY 1 LIMIT {most + 1}"
+    )
+    found = native.query(sql, {"t": native.table(path)})["d"].to_pylist()
+    return found if len(found) <= most else []
 
 
 def differing(context: Context, view: str, first: datetime.date, last: datetime.date) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,8 @@ def test_refresh_tasks_are_visible_and_in_order(structure):
     assert dag["retries"] == [2]
     assert dag["max_active_runs"] == 1
     assert "tpch.q05" in dag["outlets"]
+    assert not any(name.endswith(".days") for name in dag["outlets"]), "no source of it is dated"
+    assert "ledger.balances.days" in structure["dags"]["ivm_ledger"]["outlets"]
 
 
 def test_each_step_of_the_protocol_has_a_task():
@@ -146,9 +149,13 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
         spark_port, port = free_port(), free_port()
         services.append(start_connect_server(spark_port, tmp_path / "connect.log"))
         extra = {"IVM_PIPELINES": str(tmp_path / "pipelines"), "IVM_SPARK_REMOTE": f"sc://{HOST}:{spark_port}"}
-        env = airflow_environment(tmp_path / "home", REPO / "dags", port, extra)
+        dags = tmp_path / "dags"
+        shutil.copytree(REPO / "dags", dags)
+        (dags / "of_a_day.py").write_text(OF_A_DAY)
+        env = airflow_environment(tmp_path / "home", dags, port, extra)
         services.append(start_airflow(env, tmp_path / "airflow.log"))
         _await(env, "ivm_shop")
+        _await(env, "of_a_day")
 
         state, tasks = trigger(env, "ivm_shop", "build")
         assert state == "success", _logs(tmp_path)
@@ -168,8 +175,10 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
         state, _ = trigger(env, "ivm_shop", "follow")
         assert state == "success", _logs(tmp_path)
         assert published() == {"a": 15, "b": 20}
-        told = call(env, "GET", "/assets/events?order_by=-timestamp&limit=1")["asset_events"][0]
-        assert told["name"] == "shop.totals"
+        newest = call(env, "GET", "/assets/events?order_by=-timestamp&limit=2")["asset_events"]
+        told, day = sorted(newest, key=lambda e: e["name"])
+        assert (told["name"], told["partition_key"], told["extra"]["days"]) == ("shop.totals", None, ["2026-03-03"])
+        assert (day["name"], day["partition_key"]) == ("shop.totals.days", "2026-03-03")
         assert {k: told["extra"][k] for k in ("rows", "rows_out", "strategy", "version")} == {
             "rows": 2,
             "rows_out": 2,
@@ -202,6 +211,13 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
         state, _ = trigger(env, "ivm_shop_backfill", "day", {"view": "totals", "day": "2026-03-02"})
         assert state == "success", _logs(tmp_path)
         assert published() == {"a": 16, "b": 20}
+        newest = call(env, "GET", "/assets/events?order_by=-timestamp&limit=2")["asset_events"]
+        assert {(e["name"], e["partition_key"]) for e in newest} == {
+            ("shop.totals", None),
+            ("shop.totals.days", "2026-03-02"),
+        }
+        started = call(env, "GET", "/dags/of_a_day/dagRuns")["dag_runs"]
+        assert {"2026-03-02", "2026-03-03"} <= {r["partition_key"] for r in started}
         state, tasks = trigger(
             env, "ivm_shop_backfill", "both", {"view": "totals", "day": "2026-03-02", "where": "customer = 'a'"}
         )
@@ -221,6 +237,20 @@ def _write_shop(folder, source, root):
     (folder / "checks.yml").write_text(
         "totals:\n  state:\n    - expect_column_values_to_be_between: {column: total, max_value: 1000}\n"
     )
+
+
+#: What a user schedules by the days of a view.
+OF_A_DAY = """
+from airflow.sdk import DAG, Asset, PartitionedAssetTimetable, task
+
+with DAG("of_a_day", schedule=PartitionedAssetTimetable(assets=Asset.ref(name="shop.totals.days")), catchup=False):
+
+    @task
+    def report(dag_run=None):
+        print(dag_run.partition_key)
+
+    report()
+"""
 
 
 def _await(env, dag):

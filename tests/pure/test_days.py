@@ -1,0 +1,76 @@
+"""The days that revisions changed, as the tasks that publish tell them. DuckDB stands in Spark's place."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import ivm
+from ivm.refresh.as_of import changed_days
+from tests.pure.duck_session import DuckSession
+
+pytestmark = pytest.mark.slow
+
+VIEWS = {
+    "balances": "SELECT account, sum(amount) AS balance FROM entries GROUP BY account",
+    "booked": "SELECT account, amount, day FROM entries WHERE amount > 0",
+    "undated": "SELECT word FROM words",
+}
+
+
+@pytest.fixture
+def ledger(tmp_path, without_a_jvm):
+    """A ledger, and what books (account, amount, day of March) in it."""
+
+    def book(*entries):
+        days = [None if d is None else datetime.date(2026, 3, d) for _, _, d in entries]
+        rows = pa.table(
+            {
+                "account": pa.array([a for a, _, _ in entries], pa.int64()),
+                "amount": pa.array([n for _, n, _ in entries], pa.int64()),
+                "day": pa.array(days, pa.date32()),
+            }
+        )
+        feed = {"delta.enableChangeDataFeed": "true"}
+        write_deltalake(str(tmp_path / "entries"), rows, mode="append", configuration=feed)
+
+    book((1, 10, 1), (2, 20, 2))
+    words = pa.table({"word": ["a"]})
+    write_deltalake(str(tmp_path / "words"), words, configuration={"delta.enableChangeDataFeed": "true"})
+
+    def pipe():
+        made = ivm.Pipeline("ledger", DuckSession(), tmp_path / "root")
+        made.source("entries", str(tmp_path / "entries"), effective_date="day")
+        made.source("words", str(tmp_path / "words"))
+        for view, sql in VIEWS.items():
+            made.view(view, sql, mode="incremental")
+        return made
+
+    assert pipe().refresh().ok
+    return pipe, book, tmp_path
+
+
+def days(pipe, view, first, **most):
+    return [d.day for d in changed_days(pipe().context, view, first, **most)]
+
+
+def test_the_days_of_a_revision_are_those_that_came_and_went(ledger):
+    pipe, book, folder = ledger
+    book((1, 5, 7), (1, 6, 3), (2, 1, None))
+    assert pipe().refresh().ok
+    assert days(pipe, "balances", 2) == days(pipe, "booked", 2) == [3, 7]
+    DeltaTable(str(folder / "entries")).delete("amount = 20")
+    assert pipe().refresh().ok
+    assert days(pipe, "balances", 3) == days(pipe, "booked", 3) == [2]
+    assert days(pipe, "balances", 2) == [2, 3, 7], "of several revisions all"
+    assert days(pipe, "balances", 4) == [], "there was none since"
+    assert days(pipe, "undated", 1) == []
+
+
+def test_a_table_that_is_built_names_no_day_where_they_are_many(ledger):
+    pipe, _, _ = ledger
+    assert days(pipe, "balances", 1) == [1, 2]
+    assert days(pipe, "balances", 1, most=1) == []
