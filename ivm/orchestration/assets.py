@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from airflow.sdk import Asset, get_current_context
 
 from ivm.config import PipelineConfig
+from ivm.orchestration.lineage import emit
 from ivm.orchestration.reads import dated
 
 
@@ -49,8 +50,11 @@ def uri_of(place: str) -> str:
     return place if "://" in place else f"file://{place}"
 
 
-def describe(outlets: Mapping[str, Outlets], views: Mapping[str, Mapping[str, Any]]) -> None:
-    """Give each view's event what was committed of it (version, rows, strategy, reason), and one to each day of it."""
+def describe(folder: str, outlets: Mapping[str, Outlets], views: Mapping[str, Mapping[str, Any]]) -> None:
+    """Give each view's event what was committed of it (version, rows, strategy, reason), and one to each day of it.
+
+    OpenLineage is told likewise, where its provider is installed.
+    """
     events = get_current_context()["outlet_events"] if outlets else {}
     for view, of in outlets.items():
         done = dict(views.get(view, {}))
@@ -58,3 +62,4 @@ def describe(outlets: Mapping[str, Outlets], views: Mapping[str, Mapping[str, An
         if of.days is not None and done.get("days"):
             events[of.days].extra = {k: v for k, v in done.items() if k != "days"}
             events[of.days].add_partitions(list(done["days"]))
+    emit(folder, [view for view in outlets if view in views])

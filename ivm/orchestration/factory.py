@@ -147,7 +147,7 @@ def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
 
         function = partial(publish_task, judged=False) if step == "publish" and by_view else TASKS[step]
         done: dict[str, Any] = function(folder, None if step == "plan" else _epoch("plan"))
-        describe(outlets, done.get("views", {}))
+        describe(folder, outlets, done.get("views", {}))
         return done
 
     return run()
@@ -173,7 +173,7 @@ def _submitted_refresh(config: PipelineConfig) -> tuple[Any, Any]:
             from ivm.orchestration.tasks import report_task
 
             done = report_task(folder, _epoch("look"))
-            describe(outlets, done["views"])
+            describe(folder, outlets, done["views"])
             return done
 
         chain(job, publish())
@@ -205,7 +205,7 @@ def _view_task(view: str, folder: str, planning: str, of: Outlets) -> Any:
         from ivm.orchestration.tasks import view_task
 
         done = view_task(folder, view, _epoch(planning))
-        describe(outlets, {view: done})
+        describe(folder, outlets, {view: done})
         return done
 
     return run()
@@ -263,7 +263,7 @@ def backfill_dag(config: PipelineConfig) -> DAG:
             from ivm.orchestration.tasks import backfill_task
 
             done = backfill_task(folder, dict(get_current_context()["params"]))
-            describe(outlets, done["views"])
+            describe(folder, outlets, done["views"])
             return done
 
         @task
