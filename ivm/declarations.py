@@ -21,6 +21,7 @@ from ivm.housekeeping import Retention
 from ivm.names import check_name, is_path
 from ivm.parameters import LANES, MODES, shown
 from ivm.planner.limits import EMBEDDED, Limits
+from ivm.quality.suites import as_rules
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import View
@@ -125,7 +126,7 @@ class Declarations:
             lane,
             retention or Retention(),
             limits,
-            checks=dict(checks or {}),
+            checks=as_rules(checks or {}),
             checking=checking or Checking(),
             engine=engine,
         )

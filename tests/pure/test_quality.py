@@ -107,6 +107,25 @@ def test_a_gate_cannot_be_released_but_is_planned_anew(tmp_path):
     assert shop.published() == 4
 
 
+def test_a_suite_of_great_expectations_is_taken_as_it_is(tmp_path):
+    import great_expectations as gx
+    import great_expectations.expectations as gxe
+
+    small = gxe.ExpectColumnValuesToBeBetween(column="amount", max_value=100, meta={"severity": "gate", "by": "us"})
+    suite = gx.ExpectationSuite(name="rows", expectations=[small, gxe.ExpectColumnValuesToBeUnique(column="id")])
+    shop = Shop(tmp_path, [], [])
+    shop.checks = {"rows_": {"state": suite, "delta": [gxe.ExpectColumnValuesToNotBeNull(column="id"), NOT_NULL]}}
+    assert shop.pipe().refresh().ok
+    assert len(shop.results("delta")) == 1, "two of one kind"
+    assert set(held(shop.refreshed((4, "c", 101)))) == {"rows_", "names"}
+    result = shop.results()["expect_column_values_to_be_between"]
+    assert (result.success, result.severity, result.judged) == (False, "gate", "counts")
+    assert shop.results()["expect_column_values_to_be_unique"].severity == "quarantine"
+    shop.checks = {"rows_": {"state": [{"expect_more": {}}]}}
+    with pytest.raises(ConfigError, match="a check 'expect_more', which Great Expectations does not know"):
+        shop.pipe().refresh()
+
+
 @pytest.mark.parametrize("rule", [SMALL, with_severity(SMALL, "quarantine"), with_severity(SMALL, "info")])
 def test_a_quarantine_is_released_by_one_call_and_is_what_holds_by_default(tmp_path, rule):
     shop = Shop(tmp_path, [rule])

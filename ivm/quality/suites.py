@@ -1,0 +1,36 @@
+"""Suites of Great Expectations' own objects, as the rules that checks.yml would have for them.
+
+    ExpectationSuite, or a list with Expectations      ->  [{expect_...: {arguments}}, ...]
+
+An expectation's `meta={"severity": "gate"}` is ours (warn, gate, quarantine), which its own field doesn't take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ivm.quality.severity import SEVERITIES
+
+
+def as_rules(checks: Mapping[str, Any]) -> dict[str, Any]:
+    """The checks by view and kind, as plain rules. What is no object of Great Expectations' stays as it is.
+
+    >>> as_rules({"v": {"state": [{"expect_column_to_exist": {"column": "a"}}]}, "w": None})
+    {'v': {'state': [{'expect_column_to_exist': {'column': 'a'}}]}, 'w': None}
+    """
+    return {v: {k: _rules(s) for k, s in of.items()} if isinstance(of, Mapping) else of for v, of in checks.items()}
+
+
+def _rules(suite: Any) -> Any:
+    # Told by what they have, since importing Great Expectations takes longer than a small refresh.
+    listed = getattr(suite, "expectations", suite)
+    return [_rule(e) if hasattr(e, "configuration") else e for e in listed] if isinstance(listed, list) else listed
+
+
+def _rule(expectation: Any) -> dict[str, Any]:
+    told = expectation.configuration.to_json_dict()
+    meta = dict(told.get("meta") or {})
+    named = meta.pop("severity") if meta.get("severity") in SEVERITIES else told.get("severity")
+    arguments = {**told["kwargs"], **({"meta": meta} if meta else {}), **({"severity": named} if named else {})}
+    return {told["type"]: arguments}
