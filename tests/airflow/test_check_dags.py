@@ -85,3 +85,5 @@ def test_the_tasks_look_release_discard_and_audit(tmp_path, monkeypatch, capsys)
     assert "discarded: rows_" in check_tasks.act_task("folder", "rows_", "discard")["note"]
     assert shop.published() == 4
     assert check_tasks.audit_task("folder", "rows_", "full", 1.0)["equal"]
+    assert [check_tasks.audit_task("folder", "rows_", "checksum", 1.0)["rows_read"] for _ in range(2)] == [4, 0]
+    assert "4 rows, 0 of what is published read" in capsys.readouterr().out

@@ -52,8 +52,11 @@ def test_what_is_held_back_is_looked_at_released_and_audited(ivm_command):
     assert run("quarantine", "rows_")[0] == ExitCode.FAILED
     assert run("audit", "--json")[0] == ExitCode.DONE
     assert run("audit", "rows_", "--sample", "0.5")[0] == ExitCode.DONE
+    for arguments, read in ((), 4), ((), 0), (("--rescan",), 4):
+        code, out = run("audit", "rows_", "--checksum", *arguments, "--json")
+        assert (code, json.loads(out)[0]["rows_read"]) == (ExitCode.DONE, read)
     DeltaTable(str(shop.folder / "root" / "rows_")).delete("id = 4")
     code, out = run("audit", "rows_", "--checksum", "--json")
     assert (code, json.loads(out)[0]["equal"], json.loads(out)[0]["rows"]) == (ExitCode.FAILED, False, 3)
-    for wrong in (("--sample", "0"), ("--sample", "nan"), ("--sample", "0.1", "--checksum")):
+    for wrong in (("--sample", "0"), ("--sample", "nan"), ("--sample", "0.1", "--checksum"), ("--rescan",)):
         assert run("audit", *wrong)[0] == ExitCode.USAGE
