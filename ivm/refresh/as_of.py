@@ -11,6 +11,7 @@ day, at the versions the revision had read; so are earlier revisions, as long as
 from __future__ import annotations
 
 import datetime
+import logging
 from dataclasses import dataclass
 
 from ivm.errors import ConfigError, ViewError
@@ -25,6 +26,8 @@ from ivm.refresh.verify import cursor_of, recompute_sql
 from ivm.rewrite.statements import accumulate, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
 from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
+
+_log = logging.getLogger(__name__)
 
 #: More days than that at once are not a correction, but a table that is built.
 MOST_DAYS = 366
@@ -85,7 +88,8 @@ def revisions(context: Context, view: str) -> list[Revision]:
 def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS) -> list[datetime.date]:
     """The days of a view that revisions from `first` on changed, in order, without compiling anything.
 
-    None for a view without a companion; nor where they are more than `most`, as those of a first build may be.
+    None for a view without a companion; nor where they are more than `most`, as those of a first build may be, or can't
+    be read: what is published is published.
     """
     name = companion_name(view)
     state = context.log.manifest().units.get(name)
@@ -100,7 +104,11 @@ def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS)
         f"SELECT DISTINCT {DAY} AS d FROM t "
         f"WHERE {EPOCH} >= {first} AND {within(state.batches, EPOCH)} AND {DAY} IS NOT NULL ORDER BY 1 LIMIT {most + 1}"
     )
-    found = native.query(sql, {"t": native.table(path)})["d"].to_pylist()
+    try:
+        found = native.query(sql, {"t": native.table(path)})["d"].to_pylist()
+    except Exception as error:  # noqa: BLE001 - the next refresh says what is wrong with the trace, and mends it
+        _log.warning("the days that epochs from %s on changed in view %s can't be read: %s", first, view, error)
+        return []
     return found if len(found) <= most else []
 
 

@@ -74,3 +74,11 @@ def test_a_table_that_is_built_names_no_day_where_they_are_many(ledger):
     pipe, _, _ = ledger
     assert days(pipe, "balances", 1) == [1, 2]
     assert days(pipe, "balances", 1, most=1) == []
+
+
+def test_a_trace_that_can_not_be_read_names_no_day(ledger, caplog):
+    pipe, _, folder = ledger
+    for file in (folder / "root" / "_ivm" / "traces" / "balances__by_day").rglob("*.parquet"):
+        file.unlink()
+    assert days(pipe, "balances", 1) == []
+    assert "can't be read" in caplog.text
