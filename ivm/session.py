@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ivm.errors import ViewError
@@ -148,10 +148,14 @@ def started_conf(schemes: Collection[str] = (), local: bool = True) -> dict[str,
     return {**DELTA_CONF, **own, **(s3_conf() if on_s3 else {}), "spark.jars": ",".join(jars)}
 
 
-@contextmanager
-def statements(spark: SparkSession, small: bool) -> Iterator[None]:
+def statements(spark: SparkSession, small: bool) -> AbstractContextManager[None]:
     """Run statements with SMALL_CONF or LARGE_CONF, then restore the session's own settings."""
-    conf = SMALL_CONF if small else LARGE_CONF
+    return configured(spark, SMALL_CONF if small else LARGE_CONF)
+
+
+@contextmanager
+def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """Run statements with these settings, then restore the session's own."""
     before = {key: spark.conf.get(key, None) for key in conf}
     try:
         for key, value in conf.items():
@@ -178,15 +182,8 @@ def stored_as_read(spark: SparkSession, columns: Sequence[Column]) -> Iterator[N
     if not any("variant" in c.type or "timestamp" in c.type for c in columns):
         yield
         return
-    with _storing:
-        before = {key: spark.conf.get(key) for key in _STORING}
-        try:
-            for key, value in _STORING.items():
-                spark.conf.set(key, value)
-            yield
-        finally:
-            for key, earlier in before.items():
-                spark.conf.set(key, str(earlier))
+    with _storing, configured(spark, _STORING):
+        yield
 
 
 def error_text(error: Exception) -> str:

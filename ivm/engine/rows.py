@@ -46,6 +46,19 @@ class StagedRows:
         return plain(parquet.dataset(self.location).head(limit))
 
 
+@dataclass(frozen=True)
+class QueriedRows:
+    """Rows that a SELECT of Spark's gives, read where they lie by the statement that takes them."""
+
+    sql: str
+    columns: tuple[Column, ...]
+
+    @property
+    def ref(self) -> str:
+        """The rows as a FROM item of Spark."""
+        return f"({self.sql})"
+
+
 Rows: TypeAlias = pa.Table | StagedRows
 
 

@@ -8,15 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.feed.datasets import Datasets, Part
-from ivm.feed.input import Input, Wanted
-from ivm.feed.key_sets import Picked, slice_sql
+from ivm.feed.input import Input
 from ivm.lake import native, parquet
 from ivm.lake.keys import distinct, ends, filtered, wide
 from ivm.lake.shapes import plain
-from ivm.names import WEIGHT, ident
+from ivm.names import WEIGHT
 from ivm.plan.nodes import IN_NEW, IN_OLD, Column
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, Match, Provider
+from ivm.table.protocol import Wanted
+from ivm.table.slices import slice_sql
+from ivm.table.spark import picked_by
 from ivm.zset.weighted import consolidate
 
 
@@ -112,15 +114,8 @@ class ArrowDatasets(Datasets):
     def _slice_by_spark(
         self, source: Input, level: int, columns: Sequence[str], merged: Sequence[Wanted], most: int
     ) -> pa.Table:
-        spark, picked = self._spark(), []
-        for i, wanted in enumerate(merged):
-            if wanted.between:
-                low, high = wanted.keys.column(0).to_pylist()
-                picked.append(Picked(wanted.columns, ends=(low, high)))
-                continue
-            name = f"__ivm_{self._tag}_{source.relation}_{level}_keys_{i}"
-            spark.createDataFrame(wanted.keys).createOrReplaceTempView(name)
-            picked.append(Picked(wanted.columns, ident(name), nulls=True))
+        spark = self._spark()
+        picked = picked_by(spark, merged, f"__ivm_{self._tag}_{source.relation}_{level}_keys")
         sql = slice_sql(self._table(source.relation), columns, picked, [])
         path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
         spark.sql(sql).write.mode("overwrite").parquet(path.spark)

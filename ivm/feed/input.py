@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ivm.engine.rows import Rows
-from ivm.lake.keys import matching, within
 from ivm.plan.nodes import Column
 from ivm.rewrite.delta_join import State
 from ivm.storage.location import Location
+from ivm.table.protocol import Wanted
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,3 @@ class Input:
         """The index that finds these rows, if there is one."""
         fitting = (i for i in self.indexes if not wanted.between and set(i.keys) <= set(wanted.columns))
         return max(fitting, key=lambda i: len(i.keys), default=None)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Rows to read: those whose columns are among the keys, or with `between` lie between two ends."""
-
-    columns: tuple[str, ...]
-    keys: pa.Table
-    between: bool = False
-
-    def of(self, rows: pa.Table) -> pa.Array:
-        """Which of these rows are wanted."""
-        return (within if self.between else matching)(rows, self.columns, self.keys)

@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from ivm.engine.rows import StagedRows, stage
 from ivm.feed.datasets import Datasets, Part
-from ivm.feed.key_sets import Picked, key_set, provided, slice_sql
+from ivm.feed.key_sets import key_set, provided
 from ivm.feed.states import flagged
 from ivm.lake.keys import ends
 from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import IN_NEW, IN_OLD, Column
 from ivm.rewrite.slices import DELTA, Match
 from ivm.sql.render import columns_sql
+from ivm.table.slices import Picked, slice_sql
 
 
 class StagedDatasets(Datasets):

@@ -23,6 +23,8 @@ from ivm.storage.location import Location, Stat
 
 #: The key of commitInfo under which our own maintenance says whose it is.
 TAG = "ivm"
+#: The key of commitInfo that holds a commit's note; Spark calls what its writers add so.
+NOTE = "userMetadata"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,15 @@ class Since:
 def tagged(owner: str) -> CommitProperties:
     """For commits that carry no application transaction: whose they are."""
     return CommitProperties(custom_metadata={TAG: owner})
+
+
+def note_of(owner: str) -> str:
+    """The same as a note, for writers who can add nothing else to a commit.
+
+    >>> note_of("a1b2")
+    'ivm/a1b2'
+    """
+    return f"{TAG}/{owner}"
 
 
 def commit_file(path: str, version: int) -> Location:
@@ -150,7 +161,8 @@ def actions_of(path: str, version: int) -> tuple[Mapping[str, Any], ...] | None:
 def is_own(actions: Iterable[Mapping[str, Any]], owner: str) -> bool:
     """Whether a commit was made under an application transaction of the owner's, or carries its tag."""
     for action in actions:
-        if (action.get("commitInfo") or {}).get(TAG) == owner:
+        info = action.get("commitInfo") or {}
+        if info.get(TAG) == owner or info.get(NOTE) == note_of(owner):
             return True
         if f"/{owner}/" in (action.get("txn") or {}).get("appId", ""):
             return True

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +24,6 @@ from ivm.lake.types import beyond_arrow, padded_columns, unreadable
 from ivm.names import literal, native_ident, native_literal, table_ref
 from ivm.planner.limits import EMBEDDED
 from ivm.storage.location import Location
-
-if TYPE_CHECKING:
-    pass
 
 #: Opening a table in an object store, delta-rs 1.6.6 lets threads of its runtime wait for each other, of which it has
 #: one a core: with two cores it was seen to wait for ever, with 16 threads never. Read when the runtime starts, at the
@@ -272,7 +269,9 @@ def change_feed(delta: DeltaTable, first: int, last: int, columns: Sequence[str]
 
     Stops after `most` rows, which it exceeds then.
     """
-    reader = delta.load_cdf(starting_version=first, ending_version=last, columns=[*columns, *_CDF_COLUMNS])
+    # Unquoted, names with capitals or dots are taken for others.
+    quoted = [native_ident(c) for c in (*columns, *_CDF_COLUMNS)]
+    reader = delta.load_cdf(starting_version=first, ending_version=last, columns=quoted)
     batches, seen = [], 0
     schema = pa.schema(reader.schema)
     for batch in reader:
@@ -352,12 +351,13 @@ def append(
     app: str,
     version: int,
     configuration: Mapping[str, str] | None = None,
+    note: Mapping[str, str] | None = None,
 ) -> bool:
-    """Append under an application transaction; False if it was there already.
+    """Append under an application transaction, with a `note` in the commit; False if it was there already.
 
     Raises ConcurrentRefreshError where another writer commits the same transaction at the same moment.
     """
-    return _write(path, data, app, version, "append", configuration)
+    return _write(path, data, app, version, "append", configuration, note)
 
 
 def overwrite(

@@ -22,7 +22,7 @@ import pyarrow as pa
 from ivm.engine.rows import stage
 from ivm.errors import ViewError
 from ivm.feed.deltas import source_delta
-from ivm.feed.input import Index, Wanted
+from ivm.feed.input import Index
 from ivm.feed.source import Snapshot, gap
 from ivm.lake import native
 from ivm.lake.shapes import arrow_schema
@@ -36,6 +36,7 @@ from ivm.session import error_text
 from ivm.sql.render import columns_sql
 from ivm.sql.text import arrange_hints
 from ivm.storage.location import Location
+from ivm.table.protocol import Wanted
 from ivm.times.frontier import Frontier
 from ivm.trace.arranged import ROW_GROUP_BYTES, TIME, ArrangedTrace, Description
 from ivm.trace.store import read_batches

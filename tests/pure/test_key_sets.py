@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ivm.feed.key_sets import Picked, key_set, met, provided, slice_sql
+from ivm.feed.key_sets import key_set, met, provided
 from ivm.feed.states import flagged, ones, shifted
 from ivm.lake.keys import distinct, filtered, matching, wide, within
 from ivm.names import WEIGHT
 from ivm.plan.nodes import IN_NEW, IN_OLD, Column, Filter
 from ivm.rewrite.delta_join import State
+from ivm.table.slices import Picked, slice_sql
 from tests.pure.duck import duck
 
 COLUMNS = (Column("k", "int"), Column("s", "string"), Column("d", "date"))

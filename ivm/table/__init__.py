@@ -1,0 +1,1 @@
+"""A Delta table's verbs (`protocol`), and the two lanes that have them all: `rust` (delta-rs) and `spark`."""
