@@ -26,16 +26,19 @@ from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import beyond_arrow
 from ivm.names import ident, native_ident, table_ref
 from ivm.plan.nodes import COUNT, EPOCH, Column, Unit
+from ivm.planner.lanes import Lane
 from ivm.refresh.archive import archive_results
 from ivm.refresh.arrangements import Arranged, Followed, arrangements, compacted, drop_damaged, followed
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import CONFIGURATION
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import TABLE, heads_of, inspect_tables, paths
+from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Failure, Manifest, Ranges, UnitState, to_json, with_epoch, within
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
 from ivm.session import error_text
+from ivm.table.protocol import Commit, Verb
 from ivm.trace.store import TRACE_RETENTION_HOURS
 
 
@@ -144,9 +147,10 @@ def _unit(
         done.append(_accumulators(context, unit, state, held))
     if native.exists(trace := context.layout.output_trace(name, state.output_generation)):
         done.append(_output_trace(trace, frontier, state, held, owner))
-    if state.arranged and native.exists(table := context.layout.table(name, state.public)):
-        refused = native.unwritable(native.table(table))
-        done.append(_by_spark(context, table) if refused and context.layout.base.local else _files(table, owner, hours))
+    if state.arranged and native.exists(path := context.layout.table(name, state.public)):
+        table = PublishedTable.of(context, path, context.layout.scratch(context.log.next_epoch(), "compact"))
+        found = table.choice(Verb.VACUUM)
+        done.append(_by_spark(context, table, hours) if found.lane is Lane.SPARK else _files(path, owner, hours))
     return done
 
 
@@ -330,11 +334,12 @@ def _files(path: str, owner: str, hours: int, before: tuple[int, int] | None = N
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
 
 
-def _by_spark(context: Context, path: str) -> Compaction:
-    """The same for a published table that delta-rs can't write; its configuration has the retention."""
+def _by_spark(context: Context, table: PublishedTable, hours: int) -> Compaction:
+    """The same for a published table that is Spark's to write."""
+    path, commit = table.rust.path, Commit(owner=context.log.identity)
     before = _shape(native.table(path))
-    context.spark().sql(f"OPTIMIZE {table_ref(path)}").collect()
-    context.spark().sql(f"VACUUM {table_ref(path)}").collect()
+    table.spark.compact(commit)
+    table.spark.vacuum(hours, commit)
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
 
 

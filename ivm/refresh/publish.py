@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from dataclasses import replace
 
 import pyarrow.compute as pc
 
 from ivm.errors import StateError
-from ivm.lake import bags, native
+from ivm.lake import native
 from ivm.lake.log import since
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
@@ -25,16 +26,16 @@ from ivm.plan.nodes import EPOCH
 from ivm.planner.lanes import Publishing, publishing
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
-from ivm.refresh.large import Target, merge, write_anew
+from ivm.refresh.large import batch_rows, write_anew
+from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
-from ivm.refresh.replacement import refused_features, replace_rows
+from ivm.refresh.replacement import replace_rows
 from ivm.session import error_text
+from ivm.table.protocol import Commit, Verb
+from ivm.table.rust import RustTable
 from ivm.trace.store import gained
 
 _log = logging.getLogger(__name__)
-
-#: The key of commitInfo that holds a unit's state; Spark calls what its writers add so.
-NOTE = "userMetadata"
 
 
 def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> Manifest:
@@ -133,8 +134,12 @@ def _failing(
 def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitState | None) -> UnitState:
     state = outcome.state
     assert state is not None
-    path = context.layout.table(outcome.unit, state.public)
-    app, stamp = context.app(outcome.unit, "table"), outcome.stamp or epoch
+    stamp = outcome.stamp or epoch
+    # The unit's state stands in the table's own log: it can be known again where the epoch log is lost
+    # (see `ivm.refresh.repair`).
+    commit = Commit(context.app(outcome.unit, "table"), epoch, to_json(state))
+    path, folder = context.layout.table(outcome.unit, state.public), context.layout.scratch(epoch, secrets.token_hex(4))
+    table = PublishedTable.of(context, path, folder / outcome.unit)
     trace = context.layout.output_trace(outcome.unit, state.output_generation)
     if not state.arranged:
         if outcome.publish != Publish.MERGE or before is None:
@@ -143,22 +148,12 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
     if outcome.publish == Publish.NONE:
         return replace(state, version=before.version, rows=before.rows) if before is not None else state
     if outcome.publish == Publish.REPLACE:
-        replace_rows(context, path, outcome, epoch, app, _note(state))
+        replace_rows(context, table, outcome, commit)
         expected = state.rows
     else:
         assert before is not None
         _unchanged_since(context, path, before)
-        refused = refused_features(context, path)
-        how = publishing(outcome.rows_out, before.rows, context.layout.base.local, context.limits, refused)
-        if how is Publishing.NATIVE:
-            schema = arrow_schema(state.schema)
-            batch = native.read(native.table(trace), [*schema.names, WEIGHT], f"{EPOCH} = {stamp}")
-            bags.merge(path, batch, state.key, app, epoch, _note(state))
-            expected = before.rows + (pc.sum(batch[WEIGHT]).as_py() or 0)
-        else:
-            into = Target(path, before, state, app, epoch, _note(state))
-            (merge if how is Publishing.MERGE else write_anew)(context, outcome.unit, into, stamp)
-            expected = before.rows + gained(trace, stamp)
+        expected = before.rows + _merge(context, table, outcome, before, commit, stamp, trace)
     published = native.table(path)
     rows = native.rows(published)
     if rows != expected:
@@ -167,6 +162,39 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
             "It is built anew by the next refresh.",
         )
     return replace(state, version=published.version(), rows=rows)
+
+
+def _merge(
+    context: Context,
+    table: PublishedTable,
+    outcome: Outcome,
+    before: UnitState,
+    commit: Commit,
+    stamp: int,
+    trace: str,
+) -> int:
+    """Merge a batch of an output trace into its table; returns by how many rows that grows.
+
+    Raises StateError where nobody may write there.
+    """
+    state = outcome.state
+    assert state is not None
+    refused = table.rust.refusal(Verb.MERGE)
+    how, why = publishing(outcome.rows_out, before.rows, table.local, context.limits, refused, context.lane)
+    if how is None:
+        raise table.unwritable(why)
+    if how is Publishing.NATIVE:
+        names = arrow_schema(state.schema).names
+        batch = RustTable(trace, context.limits, ours=True).read([*names, WEIGHT], lambda q: f"{q(EPOCH)} = {stamp}")
+        table.rust.merge(batch, state.key, commit)
+        return int(pc.sum(batch[WEIGHT]).as_py() or 0)
+    done = table.rust.transaction(commit.app)
+    if done is None or done < commit.version:
+        if how is Publishing.MERGE:
+            table.spark.merge(batch_rows(context, outcome.unit, state, stamp), state.key, commit)
+        else:
+            write_anew(context, table, outcome, before, commit, stamp)
+    return gained(trace, stamp)
 
 
 def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
@@ -178,14 +206,6 @@ def _unchanged_since(context: Context, path: str, before: UnitState) -> None:
             f"The published table {path} was changed meanwhile: {found.foreign}.",
             "It is built anew by the next refresh.",
         )
-
-
-def _note(state: UnitState) -> dict[str, str]:
-    """The unit's state in the table's own log.
-
-    From there it can be known again where the epoch log is lost (see `ivm.refresh.repair`).
-    """
-    return {NOTE: to_json(state)}
 
 
 def with_upstream_versions(state: UnitState, units: dict[str, UnitState]) -> UnitState:

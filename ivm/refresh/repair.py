@@ -17,14 +17,13 @@ from typing import Any
 
 from ivm.errors import StateError
 from ivm.lake import native
-from ivm.lake.log import actions_of, foreign_change, head_of
+from ivm.lake.log import NOTE, actions_of, foreign_change, head_of
 from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import OUTPUT, TABLE, inspect_tables, paths
-from ivm.refresh.publish import NOTE
 from ivm.refresh.records import Cursor, Manifest, UnitState, from_json, to_json
 from ivm.refresh.run import Report
 from ivm.sql.temporal import is_clock

@@ -184,7 +184,8 @@ def test_a_recursion_says_why_it_is_built_anew(spark, lake):
 
 def test_a_crash_between_staging_and_commit_is_survived(spark, lake, limits, monkeypatch):
     from ivm.lake import files
-    from ivm.refresh import large
+    from ivm.table import rust
+    from ivm.table.spark import SparkTable
 
     lake.limits = limits
     names = two_tables(spark, lake)
@@ -198,7 +199,7 @@ def test_a_crash_between_staging_and_commit_is_survived(spark, lake, limits, mon
     def stopped(*_, **__):
         raise Stop
 
-    for module, name in ((files, "_placed"), (large, "takes_files"), (large, "_transaction")):
+    for module, name in ((files, "_placed"), (rust, "takes_files"), (SparkTable, "_committing")):
         spark.sql(f"UPDATE {names['t']} SET v = v + 1, k = k + 1 WHERE k IS NOT NULL")
         with monkeypatch.context() as patch, suppress(Stop):
             patch.setattr(module, name, stopped)
