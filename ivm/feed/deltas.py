@@ -20,14 +20,16 @@ from ivm.errors import IvmError, StateError
 from ivm.feed.moved_files import Moved, UntoldError, by_arrow, by_spark, moved
 from ivm.feed.source import Snapshot
 from ivm.feed.states import ones
-from ivm.lake import native, parquet
+from ivm.lake import parquet
 from ivm.lake.shapes import plain
-from ivm.names import WEIGHT, ident, spark_path, table_ref
+from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import Column
 from ivm.planner.limits import EMBEDDED
 from ivm.session import error_text
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
+from ivm.table.rust import RustTable
+from ivm.table.spark import SparkTable
 from ivm.zset.weighted import consolidate, of_change_feed
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ def _gap(snapshot: Snapshot, since: int, upto: int, why: str) -> GapError:
 def _by_delta_rs(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table | None:
     """The feed, or None where delta-rs can't read it."""
     try:
-        return native.change_feed(native.table(snapshot.path, last), first, last, columns, most)
+        return RustTable(snapshot.path).feed(first, last, columns, most)
     # delta-rs, DataFusion and Arrow raise classes of their own, some of them bare Exceptions
     except Exception as error:  # noqa: BLE001
         _log.info("delta-rs can't read the feed of %s (%s); Spark reads it", snapshot.path, error)
@@ -169,13 +171,7 @@ def _feed(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spa
             return by_spark(_moved(snapshot, first - 1, last), [types[c] for c in columns], spark)
         except UntoldError as error:
             raise _gap(snapshot, first - 1, last, str(error)) from error
-    reader = (
-        spark.read.format("delta")
-        .option("readChangeFeed", "true")
-        .option("startingVersion", first)
-        .option("endingVersion", last)
-    )
-    return reader.load(spark_path(snapshot.path)).select(*(ident(c) for c in (*columns, "_change_type")))
+    return SparkTable(snapshot.path, lambda: spark).feed_frame(first, last, columns)
 
 
 def _unread(snapshot: Snapshot, first: int, last: int, error: Exception) -> GapError:
@@ -195,14 +191,12 @@ def _gained(snapshot: Snapshot, since: int, upto: int, spark: Callable[[], Spark
 def _rows(snapshot: Snapshot, version: int, spark: Callable[[], SparkSession]) -> int:
     if not snapshot.native:
         try:
-            return native.rows(native.table(snapshot.path, version))
+            return RustTable(snapshot.path).count(version)
         except Exception as error:  # noqa: BLE001 - as above
             _log.info("delta-rs can't count version %s of %s (%s); Spark counts", version, snapshot.path, error)
     try:
-        row = spark().sql(f"SELECT count(*) AS n FROM {table_ref(snapshot.path, version)}").first()
+        return SparkTable(snapshot.path, spark).count(version)
     except Exception as error:
         raise _gap(
             snapshot, version, snapshot.version, f"the rows of version {version} can't be counted: {error_text(error)}"
         ) from error
-    assert row is not None
-    return int(row["n"])

@@ -20,9 +20,11 @@ from ivm.lake.types import columns_of
 from ivm.names import is_path, literal, table_ref
 from ivm.parameters import location
 from ivm.plan.nodes import Column
+from ivm.planner.lanes import Lane, reads
 from ivm.session import error_text
 from ivm.storage.location import Location, served
 from ivm.storage.objects import trouble
+from ivm.table.spark import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,7 +134,8 @@ def _refused(source: Source, why: str, lane: str) -> str:
 
     Raises SourceError where the native lane is set and delta-rs can't be trusted with it.
     """
-    if why and lane == "native":
+    found = reads(lane, why)
+    if found.lane is Lane.NOBODY:
         raise SourceError(
             (
                 f"Source {source.name!r} ({source.location}) can't be read by delta-rs alone, "
@@ -140,7 +143,7 @@ def _refused(source: Source, why: str, lane: str) -> str:
             ),
             "Set lane auto: Spark then reads this source, and delta-rs those that it can.",
         )
-    return why or ("the Spark lane is set" if lane == "spark" else "")
+    return found.reason if found.lane is Lane.SPARK else ""
 
 
 def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: str) -> Snapshot:
@@ -190,8 +193,7 @@ def count_rows(snapshot: Snapshot, spark: Session) -> int | None:
             return known
     if spark is None:
         return None
-    counted = spark().sql(f"SELECT count(*) AS n FROM {table_ref(snapshot.path, snapshot.version)}")
-    return int(counted.collect()[0]["n"])
+    return SparkTable(snapshot.path, spark).count(snapshot.version)
 
 
 def _catalog_location(source: Source, spark: Session) -> str:
