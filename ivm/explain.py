@@ -15,6 +15,7 @@ from sqlglot import exp
 from ivm.names import WEIGHT, ident
 from ivm.plan.kinds import Recursion, StrategyKind
 from ivm.plan.nodes import IN_NEW, IN_OLD, Column, Leaf, Refusal, Unit
+from ivm.planner.lanes import Choice, Lane, reads, writes
 from ivm.planner.strategy import FromStored, Incremental, Known, Strategy, decide
 from ivm.portable.statement import NotPortableError, Relation, written
 from ivm.refresh.arrangements import Arranged, arrangements
@@ -25,6 +26,11 @@ from ivm.rewrite.delta_join import State
 from ivm.rewrite.derivations import CANDIDATES
 from ivm.rewrite.iterations import FRONTIER
 from ivm.rewrite.slices import DELTA, WHOLE, Facts, Requests
+from ivm.table.protocol import Verb
+from ivm.table.rust import RustTable
+
+#: The name under which an explanation says who publishes.
+PUBLISHED = "published"
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,8 @@ class Explanation:
     #: By unit, what keeps it on Spark: an expression, and why; "" where its statements are portable (`ivm.portable`).
     spark: dict[str, str] = field(default_factory=dict)
     clocks: dict[str, str] = field(default_factory=dict)
+    #: Who reads each source, and who publishes the view ("published"), with the reason.
+    lanes: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -69,6 +77,7 @@ class Explanation:
             "units": self.units,
             "spark": self.spark,
             "clocks": self.clocks,
+            "lanes": self.lanes,
             "sql": self.sql,
         }
 
@@ -92,6 +101,8 @@ class Explanation:
         for unit, why in self.spark.items():
             what = f"stays with Spark: {why}" if why else "portable: with engine auto it may run in this process"
             lines += [f"  engine of {unit}: {what}"]
+        for what, lane in self.lanes.items():
+            lines += [f"  {what if what == PUBLISHED else f'{what} is read'} by {lane}"]
         for title, sql in self.sql.items():
             lines += ["", f"-- {title}" + (f" ({self.units[title]})" if title in self.units else ""), sql]
         return "\n".join(lines)
@@ -190,7 +201,20 @@ def explain_view(context: Context, view: str) -> Explanation:
         units,
         spark,
         {c.name: c.sql for c in program.clocks},
+        _lanes(context, view),
     )
+
+
+def _lanes(context: Context, view: str) -> dict[str, str]:
+    """Who reads a view's sources, and who merges a small batch into its table, as things are now."""
+    program = context.compiled[view].program
+    snapshots = context.snapshots({r for r in program.relations if r in context.sources})
+    lanes = {
+        name: str(Choice(Lane.SPARK, s.native) if s.native else reads(context.lane, ""))
+        for name, s in sorted(snapshots.items())
+    }
+    table, local = RustTable(context.layout.table(view, True), context.limits, ours=True), context.layout.base.local
+    return {**lanes, PUBLISHED: str(writes(context.lane, table.refusal(Verb.MERGE), local))}
 
 
 def _facts(context: Context, unit: Unit) -> dict[str, Facts]:

@@ -78,3 +78,16 @@ def test_a_recursion_is_shown_with_its_iterations(pipe):
     ]
     assert "`the rows found last`" in found.sql["reached__1, each iteration"]
     assert "`the rows that lost a derivation`" in found.sql["reached__1, what is left of lost rows"]
+
+
+def test_the_lanes_are_shown_with_their_reasons(pipe, made):
+    first = pipe.explain("first")
+    assert first.lanes == {
+        "orders": "delta-rs: it reads the table as Spark does",
+        "published": "delta-rs: it commits in milliseconds",
+    }
+    assert "  orders is read by delta-rs: it reads the table as Spark does\n  published by delta-rs: " in str(first)
+    lane = Pipeline("shown", made.spark, made.folder / "shown", lane="spark")
+    lane.source("orders", path(made, "orders"))
+    lane.view("first", MORE["first"], mode="incremental")
+    assert set(lane.explain("first").to_dict()["lanes"].values()) == {"Spark: the lane spark is set"}
