@@ -11,7 +11,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,14 +40,32 @@ class Service:
     log: Path
 
     def stop(self) -> None:
-        """End the process and all it started."""
+        """End the process and all it started, also what has a process group of its own, as Airflow's tasks have."""
         if self.process.poll() is None:
+            started = _started_by(self.process.pid)
             os.killpg(self.process.pid, signal.SIGTERM)
             try:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
+            for process in started:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+
+
+def _started_by(process: int) -> list[int]:
+    """The processes that one has started, those that these have started, and so on."""
+    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children = defaultdict[int, list[int]](list)
+    for pid, parent in (line.split() for line in told.splitlines()):
+        children[int(parent)].append(int(pid))
+    found: list[int] = []
+    todo = [process]
+    while todo:
+        found += (more := children[todo.pop()])
+        todo += more
+    return found
 
 
 def _start(name: str, command: list[str], env: dict[str, str], log: Path) -> Service:
