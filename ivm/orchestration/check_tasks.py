@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from airflow.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ivm.errors import ConfigError
 from ivm.orchestration.tasks import _pipeline, _step

@@ -78,7 +78,7 @@ def refused_dag(folder: Path, reason: str) -> DAG:
 
         @task
         def load() -> None:
-            from airflow.exceptions import AirflowFailException
+            from airflow.sdk.exceptions import AirflowFailException
 
             raise AirflowFailException(reason)
 

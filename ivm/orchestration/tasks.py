@@ -16,7 +16,7 @@ from dataclasses import asdict
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from airflow.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ivm.errors import ConcurrentRefreshError, ConfigError, GateError, IvmError, StateError, may_pass
 from ivm.plan.kinds import StrategyKind

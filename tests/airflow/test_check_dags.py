@@ -64,7 +64,7 @@ def test_a_folder_has_a_quarantine_and_where_it_says_so_an_audit(tmp_path):
 def test_the_tasks_look_release_discard_and_audit(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    from airflow.exceptions import AirflowFailException, AirflowSkipException
+    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
     from ivm.orchestration import check_tasks
 

@@ -30,7 +30,7 @@ def parameters(rng: Rng) -> dict:
 def test_hostile_parameters_are_refused_or_mean_something(shop, no_spark, monkeypatch):  # noqa: F811 - the fixtures
     monkeypatch.setenv("AIRFLOW_HOME", str(shop / "home"))
     monkeypatch.chdir(shop)
-    from airflow.exceptions import AirflowFailException
+    from airflow.sdk.exceptions import AirflowFailException
 
     from ivm.orchestration.tasks import validate_backfill_task
 

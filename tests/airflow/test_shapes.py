@@ -195,7 +195,7 @@ def tasks(lake, monkeypatch):  # noqa: F811 - the fixture
 
 
 def test_a_failing_view_is_red_until_it_is_published(tasks, lake):  # noqa: F811 - the fixture
-    from airflow.exceptions import AirflowFailException, AirflowSkipException
+    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
     made, folder = tasks
     context = lake.pipeline(lake.folder).context
@@ -222,7 +222,7 @@ def test_a_failing_view_is_red_until_it_is_published(tasks, lake):  # noqa: F811
 
 def test_steps_of_a_run_whose_epoch_was_committed_by_another_process_tell_of_it(tasks, lake):  # noqa: F811
     made, folder = tasks
-    from airflow.exceptions import AirflowFailException
+    from airflow.sdk.exceptions import AirflowFailException
 
     planned = made.plan_task(folder)["epoch"]
     assert lake.pipeline(lake.folder).refresh().ok
@@ -236,7 +236,7 @@ def test_steps_of_a_run_whose_epoch_was_committed_by_another_process_tell_of_it(
 
 
 def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F811 - the fixture
-    from airflow.exceptions import AirflowFailException
+    from airflow.sdk.exceptions import AirflowFailException
 
     made, folder = tasks
     planned = made.plan_task(folder)["epoch"]
@@ -248,7 +248,7 @@ def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F8
 
 @pytest.mark.parametrize(("error", "again"), [(StorageError("gone"), True), (StateError("other"), False)])
 def test_only_what_may_pass_is_tried_again(tasks, monkeypatch, error, again):
-    from airflow.exceptions import AirflowFailException
+    from airflow.sdk.exceptions import AirflowFailException
 
     made, folder = tasks
 
