@@ -42,7 +42,7 @@ class Service:
     def stop(self) -> None:
         """End the process and all it started, also what has a process group of its own, as Airflow's tasks have."""
         if self.process.poll() is None:
-            started = _started_by(self.process.pid)
+            started = started_by(self.process.pid)
             os.killpg(self.process.pid, signal.SIGTERM)
             try:
                 self.process.wait(20)
@@ -54,7 +54,7 @@ class Service:
                     os.kill(process, signal.SIGKILL)
 
 
-def _started_by(process: int) -> list[int]:
+def started_by(process: int) -> list[int]:
     """The processes that one has started, those that these have started, and so on."""
     told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     children = defaultdict[int, list[int]](list)
