@@ -11,8 +11,8 @@ from hypothesis import settings
 settings.register_profile("ivm", deadline=None)
 settings.load_profile("ivm")
 
-#: Definitions that only `spark-pipelines`, or what reads them in its place, can run.
-collect_ignore = ["sdp_shop"]
+#: Definitions that only `spark-pipelines`, or what reads them in its place, can run; what only runs in Airflow.
+collect_ignore = ["sdp_shop", "airflow/dags", "airflow/again.py"]
 
 # One session for all tests fills 2 GB: broadcasts up to Spark's share of it, and what Delta keeps of the tables.
 os.environ.setdefault("IVM_DRIVER_MEMORY", "3g")
