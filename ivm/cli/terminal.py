@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +21,14 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-out = _Console(markup=False, highlight=False)
+#: Columns of tables that go into a file or another program, where no terminal says how many fit; COLUMNS does as well.
+PIPED = 200
+
+out = _Console(
+    markup=False,
+    highlight=False,
+    width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED,
+)
 err = _Console(stderr=True, markup=False, highlight=False)
 
 

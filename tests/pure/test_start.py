@@ -120,3 +120,16 @@ def test_a_refresh_by_the_embedded_engine_starts_no_jvm(tmp_path, monkeypatch):
     assert set(loaded["heavy"]) <= {"duckdb", "pyarrow.dataset", "pandas"}
     views = json.loads(printed)["views"].values()
     assert {(v["strategy"], v["engine"]) for v in views} == {("incremental", "embedded"), ("unchanged", "")}
+
+
+def test_a_table_that_is_piped_is_not_squeezed():
+    """Where there is no terminal nobody says how wide it is; 80 columns would break each cell."""
+    cell = "x" * 50
+    code = f"from ivm.cli.terminal import table; table('', ['a', 'b', 'c'], [[{cell!r}] * 3])"
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert sum(line.count(cell) for line in told.stdout.splitlines()) == 3
+    narrow = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment | {"COLUMNS": "80"}
+    )
+    assert cell not in narrow.stdout
