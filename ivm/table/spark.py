@@ -211,13 +211,13 @@ class SparkTable:
     ) -> None:
         before = self._if_there()
         same = before is not None and _stored_alike(before.schema, schema)
-        clustered = [] if before is None or same else self._clustering()
+        clustered = [] if before is None else self._clustering()
         columns = columns_of(schema)
         partitions = [] if before is None or same else before.partition_columns
         settings = {**configuration, **({} if same else {"overwriteSchema": "true"})}
         self._write(self._frame(rows), columns, "overwrite", commit, settings, partitions)
         if clustered and set(clustered) <= {c.name for c in columns}:
-            # Delta forgets it when columns are replaced. A stop in between leaves the right rows, as they come.
+            # Delta forgets it when rows are replaced. A stop in between leaves the right rows, as they come.
             self.spark.sql(f"ALTER TABLE {self.ref} CLUSTER BY ({columns_sql(clustered)})").collect()
 
     def _clustering(self) -> list[str]:
