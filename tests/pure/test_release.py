@@ -21,6 +21,7 @@ BROUGHT = {
     "click": "typer",
     "fastapi": "apache-airflow",
     "numpy": "pandas",
+    "openlineage": "apache-airflow-providers-openlineage",
 }
 
 
