@@ -30,7 +30,12 @@ PLANNED: tuple[tuple[str, str, str], ...] = (
         "keep the feed on and the log longer than the time between refreshes",
     ),
     ("upstream_replaced", "a view that this one reads was replaced as a whole", "nothing to mend"),
-    ("cost", "so much changed that a full refresh is cheaper", "refresh more often"),
+    (
+        "cost",
+        "so much changed that a full refresh is cheaper, by the rows that both would read or by what the unit's own "
+        "refreshes of about as many rows took",
+        "refresh more often",
+    ),
     (
         "damaged",
         "a table or trace of the view is not what the last epoch left (changed, replaced or removed by others)",
