@@ -214,7 +214,8 @@ def _lanes(context: Context, view: str) -> dict[str, str]:
         for name, s in sorted(snapshots.items())
     }
     table, local = RustTable(context.layout.table(view, True), context.limits, ours=True), context.layout.base.local
-    return {**lanes, PUBLISHED: str(writes(context.lane, table.refusal(Verb.MERGE), local))}
+    alone = next((f"the type of column {c.name!r}" for c in program.columns if "variant" in c.type), "")
+    return {**lanes, PUBLISHED: str(writes(context.lane, table.refusal(Verb.MERGE), local, alone))}
 
 
 def _facts(context: Context, unit: Unit) -> dict[str, Facts]:

@@ -11,11 +11,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from ivm.errors import IvmError
 from ivm.session import started_conf
@@ -42,7 +43,7 @@ class Service:
     def stop(self) -> None:
         """End the process and all it started, also what has a process group of its own, as Airflow's tasks have."""
         if self.process.poll() is None:
-            started = started_by(self.process.pid)
+            started = started_by(self.process.pid)  # each knows when it began: its number is not another's later
             os.killpg(self.process.pid, signal.SIGTERM)
             try:
                 self.process.wait(20)
@@ -50,22 +51,16 @@ class Service:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
             for process in started:
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
-def started_by(process: int) -> list[int]:
+def started_by(process: int) -> list[psutil.Process]:
     """The processes that one has started, those that these have started, and so on."""
-    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    children = defaultdict[int, list[int]](list)
-    for pid, parent in (line.split() for line in told.splitlines()):
-        children[int(parent)].append(int(pid))
-    found: list[int] = []
-    todo = [process]
-    while todo:
-        found += (more := children[todo.pop()])
-        todo += more
-    return found
+    try:
+        return list(psutil.Process(process).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _start(name: str, command: list[str], env: dict[str, str], log: Path) -> Service:

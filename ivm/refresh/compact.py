@@ -148,7 +148,7 @@ def _unit(
     if native.exists(trace := context.layout.output_trace(name, state.output_generation)):
         done.append(_output_trace(trace, frontier, state, held, owner))
     if state.arranged and native.exists(path := context.layout.table(name, state.public)):
-        table = PublishedTable.of(context, path, context.layout.scratch(context.log.next_epoch(), "compact"))
+        table = PublishedTable.of(context, path)
         found = table.choice(Verb.VACUUM)
         done.append(_by_spark(context, table, hours) if found.lane is Lane.SPARK else _files(path, owner, hours))
     return done

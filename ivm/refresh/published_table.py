@@ -25,8 +25,8 @@ class PublishedTable:
     local: bool
 
     @classmethod
-    def of(cls, context: Context, path: str, scratch: Location) -> PublishedTable:
-        """A table under a pipeline's root; rows are handed over to Spark in `scratch`."""
+    def of(cls, context: Context, path: str, scratch: Location | None = None) -> PublishedTable:
+        """A table under a pipeline's root; rows that Spark is to write are handed over to it in `scratch`."""
         rust = RustTable(path, context.limits, ours=True)
         return cls(rust, SparkTable(path, context.spark, scratch), context.lane, context.layout.base.local)
 

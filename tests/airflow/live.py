@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
@@ -96,11 +96,13 @@ class Shop:
 
     def restart_scheduler(self, spared: int) -> None:
         """Kill the scheduler and what it started, but for a task's process, and start another one."""
-        ours = (p for s in reversed(self.services) for p in (s.process.pid, *started_by(s.process.pid)))
+        roots = [s.process.pid for s in reversed(self.services)]
+        ours = (p for root in roots for p in (psutil.Process(root), *started_by(root)))
         scheduler = next(p for p in ours if "airflow scheduler" in _arguments(p))
-        for process in {scheduler, *started_by(scheduler)} - {spared}:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        for process in (*started_by(scheduler.pid), scheduler):
+            if process.pid != spared:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
         log = self.folder / "scheduler.log"
         with log.open("ab") as out:
             command = [str(Path(sys.executable).with_name("airflow")), "scheduler"]
@@ -222,9 +224,10 @@ def until(true: Callable[[], Any], seconds: float = 90) -> None:
         time.sleep(0.2)
 
 
-def _arguments(process: int) -> str:
-    told = subprocess.run(["ps", "-o", "args=", "-p", str(process)], capture_output=True, text=True, check=False)
-    return told.stdout
+def _arguments(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
 
 
 def gone(process: int) -> bool:

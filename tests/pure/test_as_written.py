@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ivm.refresh.full import FullBuild
-from ivm.testing.recovery import Scene, differences
-from tests.pure.duck_session import WRITES, DuckSession
-from tests.pure.test_held import add
-from tests.scenes import FIRST
+from ivm.testing.recovery import differences
+from tests.pure.test_held import add, scene
 
 pytestmark = pytest.mark.slow
 
@@ -25,11 +23,7 @@ DEFECT = "[INTERNAL_ERROR] Cannot evaluate expression: outer(y#1) SQLSTATE: XX00
 
 @pytest.fixture
 def lake(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    made = Scene(DuckSession(), tmp_path / "lake", VIEWS, ("orders", "customers"), writes=WRITES)
-    for name, rows, _ in FIRST:
-        add(made, name, *rows)
-    return made
+    return scene(monkeypatch, tmp_path, VIEWS)
 
 
 @pytest.fixture

@@ -30,12 +30,18 @@ VIEWS = {
 }
 
 
-@pytest.fixture
-def lake(monkeypatch, tmp_path):
+def scene(monkeypatch, tmp_path, views):
+    """Views over the first orders and customers, not refreshed yet."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    made = Scene(DuckSession(), tmp_path / "lake", VIEWS, ("orders", "customers"), writes=WRITES)
+    made = Scene(DuckSession(), tmp_path / "lake", views, ("orders", "customers"), writes=WRITES)
     for name, rows, _ in FIRST:
         add(made, name, *rows)
+    return made
+
+
+@pytest.fixture
+def lake(monkeypatch, tmp_path):
+    made = scene(monkeypatch, tmp_path, VIEWS)
     assert refreshed(made) == set()
     return made
 

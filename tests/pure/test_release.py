@@ -21,7 +21,8 @@ BROUGHT = {
     "click": "typer",
     "fastapi": "apache-airflow",
     "numpy": "pandas",
-    "openlineage": "apache-airflow-providers-openlineage",
+    "openlineage": "apache-airflow",
+    "psutil": "apache-airflow",
 }
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from ivm.orchestration.services import Service
@@ -35,5 +36,7 @@ def test_what_a_service_started_ends_with_it(tmp_path):
 
 def _lives(process: int) -> bool:
     """Whether it runs: one that has ended and that nobody has waited for doesn't."""
-    told = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False).stdout
-    return bool(told.strip()) and not told.strip().startswith("Z")
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
