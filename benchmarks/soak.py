@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 
 from benchmarks import report
@@ -73,23 +74,25 @@ def main() -> None:
         paths = [str(p) for p in sorted((folder / "sources").iterdir())]
         looks: list[dict[str, Any]] = []
         seconds: list[float] = []
+        used: list[float] = []
         for number in range(1, asked.epochs + 1):
             for path in chance.sample(paths, asked.changed):
                 change(path, chance)
             if number % TIDIED == 0:
                 for path in paths:
                     DeltaTable(path).optimize.compact()
-            started = time.perf_counter()
+            started, before = time.perf_counter(), _processor(pipe) if number > 1 else 0.0
             done = pipe.refresh()
             seconds.append(time.perf_counter() - started)
+            used.append(_processor(pipe) - before)
             if not done.ok:
                 raise SystemExit(str(done))
             if number % asked.every == 0:
                 started = time.perf_counter()
                 pipe.refresh()
                 idle = round(time.perf_counter() - started, 3)
-                looks.append({"epoch": number, "no_op_s": idle, **_left(folder / "root", seconds, _jvm(pipe))})
-                seconds = []
+                looks.append({"epoch": number, "no_op_s": idle, **_left(folder / "root", seconds, used, _jvm(pipe))})
+                seconds, used = [], []
                 print(looks[-1], flush=True)
         different = [name for name in pipe.context.views if not pipe.verify(name)]
         if different:
@@ -103,13 +106,19 @@ def _jvm(pipe: Any) -> int:
     return int(pipe.spark._jvm.java.lang.ProcessHandle.current().pid())
 
 
-def _left(root: Path, seconds: list[float], jvm: int) -> dict[str, Any]:
-    """Median and longest refresh since the last look; files of the state and its logs; megabytes and open handles."""
+def _processor(pipe: Any) -> float:
+    """Seconds of a processor that this process and its JVM have used: alike on a quiet machine and on a busy one."""
+    return sum(sum(psutil.Process(p).cpu_times()[:2]) for p in (os.getpid(), _jvm(pipe)))
+
+
+def _left(root: Path, seconds: list[float], used: list[float], jvm: int) -> dict[str, Any]:
+    """Medians and longest refresh since the last look; files of the state and its logs; megabytes and open handles."""
     files = [f for f in root.rglob("*") if f.is_file()]
     handles = {p: len(list(Path(f"/proc/{p}/fd").iterdir())) for p in (os.getpid(), jvm)}
     return {
         "refresh_s": round(statistics.median(seconds), 3),
         "longest_s": round(max(seconds), 3),
+        "processor_s": round(statistics.median(used), 3),
         "files": len(files),
         "log_files": sum("_delta_log" in f.parts for f in files),
         "state_mb": round(sum(f.stat().st_size for f in files) / 1e6, 1),
