@@ -297,6 +297,9 @@ class SparkAnalyzer:
             or not plan
         )
 
+    def raises(self) -> bool:
+        return str(self.spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+
     def _own(self) -> dict[str, str]:
         """The user's own functions: the last part of each name, in lower case, to the whole name."""
         names = [str(r[0]) for r in self.spark.sql("SHOW USER FUNCTIONS").collect()]

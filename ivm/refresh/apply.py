@@ -198,7 +198,7 @@ class Apply:
 
         None where it would fail for the same reason again.
         """
-        strategy = instead(error, self.inputs.manifest.failing.get(view))
+        strategy = instead(error, self.inputs.manifest.failing.get(view), self.inputs.units.get(unit))
         if strategy is None or strategy.code == RECOVERED:
             _log.warning("view %s: the incremental refresh of %s failed: %s", view, unit, told(error))
         if strategy is None:

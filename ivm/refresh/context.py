@@ -19,7 +19,7 @@ from ivm.plan.nodes import Clock, Column, Relation
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import Compiled, View, compile_view, in_order
-from ivm.session import SparkAnalyzer
+from ivm.session import SparkAnalyzer, starts_plain
 from ivm.sql.padding import padded_names
 from ivm.sql.text import query_tree, relation_tables
 from ivm.storage.lock import exclusive
@@ -177,7 +177,9 @@ class Context:
             name = view.name.lower()
             try:
                 self._check_there(view, missing or {})
-                result = compile_view(view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs)
+                result = compile_view(
+                    view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs, self._raises
+                )
             except UnseenError:
                 raise
             except IvmError as error:
@@ -192,6 +194,10 @@ class Context:
             padded = self._padded(view, result, relations)
             relations[name] = Relation(name, "view", result.program.columns, key, dated, padded)
         return compiled
+
+    def _raises(self) -> bool:
+        """Whether what overflows raises an error in the session, or would in the one that this process would start."""
+        return (not self.has_session() and starts_plain()) or SparkAnalyzer(self.spark()).raises()
 
     @property
     def clocks(self) -> dict[str, Clock]:

@@ -18,6 +18,7 @@ from ivm.plan.nodes import Program, Relation
 from ivm.refresh import programs
 from ivm.rewrite.identity import definition
 from ivm.sql.analyzer import Analyzer
+from ivm.sql.calls import wide_sums
 from ivm.sql.functions import definitions
 from ivm.sql.refusals import refusal
 from ivm.sql.rules import BEYOND_SPARK
@@ -97,9 +98,13 @@ def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> l
 
 
 def compile_view(
-    view: View, relations: dict[str, Relation], analyzer: Callable[[], Analyzer], cache: Location
+    view: View,
+    relations: dict[str, Relation],
+    analyzer: Callable[[], Analyzer],
+    cache: Location,
+    raises: Callable[[], bool] = lambda: True,
 ) -> Compiled:
-    """Compile a view over its relations, or read the kept program.
+    """Compile a view over its relations, or read the kept program; `raises` as the analyzer's, but it starts nothing.
 
     Raises ViewError (with the view's file) for SQL that can't be a view, RefusedError for `mode="incremental"`
     where there is only a full refresh.
@@ -114,6 +119,8 @@ def compile_view(
         and program.functions
         and program.functions != definitions(analyzer().functions([n for n, _ in program.functions]))
     ):
+        program = None
+    if program is not None and any(map(wide_sums, program.units)) and not raises():
         program = None
     if program is None:
         from ivm.compile.passes import compile_sql  # a program that is kept needs no compiler

@@ -6,8 +6,8 @@ For count, sum and avg over exact types a group's state is a tuple of sums
 
 and the delta of the state is the same tuple over the delta. A group exists while its count is not 0.
 Result types, rounding and overflow are Spark's: a sum of integers is cast to Spark's type (an overflow raises or wraps,
-as there), decimals are only those whose sums don't overflow, and an average of them is rounded half up once, by an
-exact remainder.
+as there), decimals are those whose sums don't overflow, or fail where they do (see `ivm.sql.calls.wide`), and an
+average of them is rounded half up once, by an exact remainder.
 """
 
 from __future__ import annotations
@@ -16,44 +16,45 @@ from dataclasses import dataclass
 
 from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import COUNT, Call, Column, Reduce
-from ivm.sql.calls import decimal_of
+from ivm.sql.calls import decimal_of, wide
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """One stored sum: of weights where `argument` is not NULL ("count"), or of weighted values ("sum")."""
+    """One stored sum: of weights where `argument` is not NULL ("count"), or of weighted values ("sum").
+
+    Values are added up as `summed` ("" for as they are).
+    """
 
     name: str
     argument: str
     kind: str
     type: str
+    summed: str = ""
 
     def over_delta(self) -> str:
         """The accumulator over weighted core rows (weights are +1 or -1)."""
         x, w = ident(self.argument), ident(WEIGHT)
         if self.kind == "count":
             return f"COALESCE(SUM(CASE WHEN {x} IS NOT NULL THEN {w} END), 0)"
-        wide = f"CAST({x} AS {_wide(self.type)})"
-        return f"COALESCE(CAST(SUM(CASE WHEN {w} < 0 THEN -{wide} ELSE {wide} END) AS {self.type}), 0)"
+        value = f"CAST({x} AS {self.summed})" if self.summed else x
+        return f"COALESCE(CAST(SUM(CASE WHEN {w} < 0 THEN -{value} ELSE {value} END) AS {self.type}), {self.zero})"
 
     def over_rows(self) -> str:
         """The accumulator over plain rows, all of weight +1."""
         x = ident(self.argument)
-        return f"COUNT({x})" if self.kind == "count" else f"COALESCE(CAST(SUM({x}) AS {self.type}), 0)"
+        return f"COUNT({x})" if self.kind == "count" else f"COALESCE(CAST(SUM({x}) AS {self.type}), {self.zero})"
 
-
-def _wide(stored: str) -> str:
-    """A type to sum in: as precise as the stored one less the ten digits that SUM adds.
-
-    What is kept as a sum has no more.
-    """
-    return f"decimal(28,{decimal_of(stored)[1]})"
+    @property
+    def zero(self) -> str:
+        """The sum of no rows. A bare 0 has ten digits before the point, for which a wide sum would lose some after."""
+        return "0" if self.summed or self.kind == "count" else f"CAST(0 AS {self.type})"
 
 
 def added(accumulator: Accumulator, one: str, other: str) -> str:
     """One sum of an accumulator added to another, exactly.
 
-    Spark gives the sum of two decimal(38,s) one digit less after the point.
+    Spark gives the sum of two decimal(38,s) one digit less after the point. A sum of 38 digits fails.
 
     >>> added(Accumulator("s_x", "x", "sum", "decimal(38,10)"), "a", "b")
     'CAST(CAST(a AS decimal(37,10)) + CAST(b AS decimal(37,10)) AS decimal(38,10))'
@@ -73,17 +74,15 @@ def accumulators(reduce: Reduce) -> tuple[Accumulator, ...]:
         found.setdefault(("count", call.argument), Accumulator(f"n_{call.argument}", call.argument, "count", "bigint"))
         if call.function != "count":
             assert call.argument_type is not None
-            found.setdefault(
-                ("sum", call.argument),
-                Accumulator(f"s_{call.argument}", call.argument, "sum", _stored_type(call.argument_type)),
-            )
+            found.setdefault(("sum", call.argument), _sum(call.argument, call.argument_type))
     return tuple(found.values())
 
 
-def _stored_type(argument_type: str) -> str:
-    if argument_type.startswith("decimal("):
-        return f"decimal(38,{decimal_of(argument_type)[1]})"
-    return "decimal(38,0)"
+def _sum(argument: str, type_: str) -> Accumulator:
+    """Values of up to 27 digits are added up with 28: the digits of the stored sum less the ten that SUM adds."""
+    scale = decimal_of(type_)[1] if type_.startswith("decimal(") else 0
+    summed = "" if type_.startswith("decimal(") and wide(type_) else f"decimal(28,{scale})"
+    return Accumulator(f"s_{argument}", argument, "sum", f"decimal(38,{scale})", summed)
 
 
 def accumulator_columns(reduce: Reduce) -> tuple[Column, ...]:

@@ -229,10 +229,11 @@ def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, larg
     assert unit.reduce is not None
     assert unit.post is not None
     keys = [k.name for k in unit.reduce.keys]
-    names = [a.name for a in accumulators(unit.reduce)] + [COUNT]
+    zeros = {a.name: a.zero for a in accumulators(unit.reduce)} | {COUNT: "0"}
+    names = list(zeros)
     on = " AND ".join(f"d.{ident(k)} <=> o.{ident(k)}" for k in keys) or "1 = 1"
     deltas = [f"d.{ident(n)} AS {ident('d_' + n)}" for n in names]
-    olds = [f"COALESCE(o.{ident(n)}, 0) AS {ident('o_' + n)}" for n in names]
+    olds = [f"COALESCE(o.{ident(n)}, {zero}) AS {ident('o_' + n)}" for n, zero in zeros.items()]
     group_keys = [f"d.{ident(k)} AS {ident(k)}" for k in keys]
     changed = " OR ".join(f"d.{ident(n)} <> 0" for n in names)
     changes = accumulate(unit, branch_deltas(walked, reads), True)

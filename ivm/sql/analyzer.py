@@ -49,3 +49,6 @@ class Analyzer(Protocol):
 
     def scalar(self, expressions: Sequence[str], from_sql: str) -> str | None:
         """None if all are deterministic scalar expressions over `from_sql`, else the engine's complaint."""
+
+    def raises(self) -> bool:
+        """Whether arithmetic that overflows raises an error (ANSI), or gives NULL."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ivm.names import RESERVED_PREFIX
-from ivm.plan.nodes import Call
+from ivm.plan.nodes import Call, Unit
 from ivm.sql.blocks import rewritten, sql_of
 from ivm.sql.dialect import function_name, is_aggregate
 
@@ -133,13 +133,17 @@ def argument_name(node: exp.Expression, arguments: dict[str, tuple[str, exp.Expr
     return arguments.setdefault(sql_of(node), (f"arg_{len(arguments) + 1}", node))[0]
 
 
-def typed_call(call: Call, types: dict[str, str]) -> Call:
-    """Keep a call linear only where its argument's type makes the sum exact and Spark's result reproducible."""
+def typed_call(call: Call, types: dict[str, str], raises: bool) -> Call:
+    """Keep a call linear only where its argument's type makes the sum exact and Spark's result reproducible.
+
+    `raises` says that what overflows raises an error (see `Analyzer.raises`).
+    """
     if call.function is None or call.argument is None:
         return call
     type_ = types[call.argument]
-    kept = exact_average if call.function == "avg" else exact_sum
-    exact = call.function == "count" or type_ in _INTEGERS or (type_.startswith("decimal(") and kept(type_))
+    exact = call.function == "count" or type_ in _INTEGERS
+    if type_.startswith("decimal(") and not exact:
+        exact = exact_average(type_) if call.function == "avg" else exact_sum(type_, raises)
     return Call(call.name, call.sql, call.function if exact else None, call.argument, type_)
 
 
@@ -153,16 +157,34 @@ def decimal_of(type_: str) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
-def exact_sum(type_: str) -> bool:
-    """Whether no sum of this decimal type overflows Spark's, so that sums can be kept and added in any order.
+def exact_sum(type_: str, raises: bool) -> bool:
+    """Whether sums of this decimal type can be kept and added in any order, where an overflow `raises` an error or not.
 
-    Spark sums decimal(p,s) as decimal(p+10,s), room for 10,000,000,000 rows, but as no more than decimal(38,s), where a
-    sum may overflow: Spark then raises an error or gives NULL. Of the 38 digits we need one more to add two sums.
+    Of the 38 digits we need one more to add two sums. Wider ones are kept where a sum of 38 digits raises an error:
+    what fails incrementally is computed in full, as Spark does it. Where it gives NULL, nothing would tell.
 
-    >>> exact_sum("decimal(27,10)"), exact_sum("decimal(28,10)")
-    (True, False)
+    >>> exact_sum("decimal(27,10)", False), exact_sum("decimal(28,10)", False), exact_sum("decimal(28,10)", True)
+    (True, False, True)
     """
-    return decimal_of(type_)[0] + 10 < 38
+    return not wide(type_) or (raises and decimal_of(type_)[1] < 38)
+
+
+def wide(type_: str) -> bool:
+    """Whether a sum of this decimal type may overflow Spark's.
+
+    Spark sums decimal(p,s) as decimal(p+10,s), room for 10,000,000,000 rows, but as no more than decimal(38,s).
+
+    >>> wide("decimal(27,10)"), wide("decimal(28,10)")
+    (False, True)
+    """
+    return decimal_of(type_)[0] + 10 >= 38
+
+
+def wide_sums(unit: Unit) -> bool:
+    """Whether a unit keeps sums that may overflow: its incremental refresh may fail where a full one does not."""
+    calls = unit.reduce.calls if unit.reduce is not None else ()
+    types = [str(c.argument_type) for c in calls if c.function == "sum"]
+    return any(t.startswith("decimal(") and wide(t) for t in types)
 
 
 def exact_average(type_: str) -> bool:

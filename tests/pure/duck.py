@@ -63,6 +63,9 @@ class DuckAnalyzer:
     def aggregates(self, calls):
         return frozenset()
 
+    def raises(self):
+        return True
+
 
 def numbers(rows: list[tuple]) -> Counter[tuple]:
     """Rows as a bag, whatever types of numbers they have."""

@@ -78,8 +78,10 @@ def grouped(
         core, columns = units.core(encoded_blocks)
         types = {c.name: c.type for c in columns}
     valued = units.ordered_types(core, others)
+    raises = units.analyzer.raises()
     made = tuple(
-        typed_call(sums[n], types) if n in sums else _settled(units, n, others[n], valued[n]) for n, _ in calls.values()
+        typed_call(sums[n], types, raises) if n in sums else _settled(units, n, others[n], valued[n])
+        for n, _ in calls.values()
     )
     reduce = Reduce(tuple(Column(n, types[n]) for n in names), made)
     if not reduce.keys and not reduce.calls:
