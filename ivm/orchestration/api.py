@@ -6,6 +6,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 #: Seconds between the calls of one that the server could not answer. Airflow on SQLite needs them: an endpoint that
@@ -44,13 +45,27 @@ def call(env: dict[str, str], method: str, path: str, body: dict[str, Any] | Non
 
 
 def trigger(
-    env: dict[str, str], dag: str, run: str, conf: dict[str, Any] | None = None, seconds: int = 600
+    env: dict[str, str],
+    dag: str,
+    run: str,
+    conf: dict[str, Any] | None = None,
+    seconds: int = 600,
+    told: Callable[[list[str]], None] | None = None,
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Trigger a DAG and wait for its end; returns its state and its task instances."""
+    """Trigger a DAG and wait for its end; returns its state and its task instances.
+
+    Meanwhile `told` is given the names of the tasks that are at work.
+    """
     call(env, "POST", f"/dags/{dag}/dagRuns", {"dag_run_id": run, "logical_date": None, "conf": conf or {}})
     deadline = time.monotonic() + seconds
     state = "queued"
     while state in ("queued", "running") and time.monotonic() < deadline:
         time.sleep(0.5)
+        if told is not None:
+            told([t["task_id"] for t in _tasks(env, dag, run) if t["state"] == "running"])
         state = call(env, "GET", f"/dags/{dag}/dagRuns/{run}")["state"]
-    return state, list(call(env, "GET", f"/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"])
+    return state, _tasks(env, dag, run)
+
+
+def _tasks(env: dict[str, str], dag: str, run: str) -> list[dict[str, Any]]:
+    return list(call(env, "GET", f"/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"])

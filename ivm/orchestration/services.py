@@ -152,8 +152,14 @@ def airflow_environment(home: Path, dags: Path, port: int, extra: dict[str, str]
     return {**os.environ, **settings, **extra, "PATH": path}
 
 
-def start_airflow(env: dict[str, str], log: Path) -> Service:
-    """`airflow standalone`; up when its API answers."""
+def start_airflow(env: dict[str, str], log: Path, wait: bool = True) -> Service:
+    """`airflow standalone`; up when its API answers, or, where nobody waits, after `await_airflow`."""
     service = _start("Airflow", [str(Path(sys.executable).with_name("airflow")), "standalone"], env, log)
-    _await_port(service, int(env["AIRFLOW__API__PORT"]))
+    if wait:
+        await_airflow(service, env)
     return service
+
+
+def await_airflow(service: Service, env: dict[str, str]) -> None:
+    """Wait until its API answers. Raises IvmError where it doesn't, and ends it."""
+    _await_port(service, int(env["AIRFLOW__API__PORT"]))

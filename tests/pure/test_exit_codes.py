@@ -195,6 +195,7 @@ def test_the_demo_removes_only_what_a_demo_made(tmp_path, monkeypatch):
 
     for name in ("IVM_TPCH_ROOT", "IVM_TPCH_SOURCES", "IVM_PIPELINES"):
         monkeypatch.setenv(name, "")  # the demo sets them for its whole process
+    monkeypatch.setenv("IVM_ENGINE", "spark")
     monkeypatch.setattr(demo.tpch, "generate", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "mine").write_text("")

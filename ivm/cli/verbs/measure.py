@@ -19,7 +19,7 @@ def bench(
     name: Annotated[str, typer.Argument(help="tpch")] = "tpch",
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.", callback=_scale)] = 1.0,
     fraction: Annotated[float, typer.Option(help="Share of rows that change.", callback=share)] = 0.001,
-    rounds: Annotated[int, typer.Option(help="Measured rounds.", min=1, max=1000)] = 3,
+    rounds: Annotated[int, typer.Option(help="Measured rounds.", min=1, max=1000)] = 2,
     folder: Annotated[Path, typer.Option(help="Where data and lake are made.")] = Path("demo/bench"),
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +42,7 @@ def _scale(value: float) -> float:
 
 def demo(
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.", callback=_scale)] = 0.1,
-    batches: Annotated[int, typer.Option(help="Change batches.", min=1, max=1000)] = 5,
+    batches: Annotated[int, typer.Option(help="Change batches.", min=1, max=1000)] = 2,
     keep: Annotated[bool, typer.Option("--keep", help="Leave Airflow running.")] = False,
     folder: Annotated[Path, typer.Option(help="Where data, lake and Airflow's home are made.")] = DEMO,
 ) -> None:
