@@ -186,20 +186,21 @@ def test_end_to_end_in_a_real_airflow(spark, tmp_path):  # noqa: PLR0915 - one s
             "version": DeltaTable(f"{tmp_path}/root/totals").version(),
         }
 
-        orders([(4, "b", 5000)], mode="append")
-        state, tasks = trigger(env, "ivm_shop", "gate")
-        assert state == "failed"
-        assert {t["task_id"]: t["state"] for t in tasks} | {"plan": ""} == {
-            "plan": "",
-            "apply": "success",
-            "check": "success",
-            "publish": "failed",
-            "compact": "upstream_failed",
-        }
-        assert published() == {"a": 15, "b": 20}
-        DeltaTable(str(source)).delete("id = 4")
-        state, _ = trigger(env, "ivm_shop", "mended")
-        assert state == "success", _logs(tmp_path)
+        if NIGHTLY:  # in CI a gate fails, and is mended, in test_scenarios
+            orders([(4, "b", 5000)], mode="append")
+            state, tasks = trigger(env, "ivm_shop", "gate")
+            assert state == "failed"
+            assert {t["task_id"]: t["state"] for t in tasks} | {"plan": ""} == {
+                "plan": "",
+                "apply": "success",
+                "check": "success",
+                "publish": "failed",
+                "compact": "upstream_failed",
+            }
+            assert published() == {"a": 15, "b": 20}
+            DeltaTable(str(source)).delete("id = 4")
+            state, _ = trigger(env, "ivm_shop", "mended")
+            assert state == "success", _logs(tmp_path)
 
         state, _ = trigger(env, "ivm_shop_backfill", "slice", {"view": "totals", "where": "customer = 'a'"})
         assert state == "success", _logs(tmp_path)

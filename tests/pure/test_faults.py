@@ -1,7 +1,7 @@
 """The process dies, or one write fails, at every write of every action; then new processes must bring all right.
 
 DuckDB stands in Spark's place, all else is real. Each write is struck in one way a run, which rotates with the write
-and IVM_FAULT_SEED, ten before each recovery; the nightly form (IVM_NIGHTLY=1) strikes it in every way, each alone.
+and IVM_FAULT_SEED, twenty before each recovery; the nightly form (IVM_NIGHTLY=1) strikes it in every way, each alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def test_every_point_is_survived(tmp_path, action):
     points = lake.points(act)
     assert len(points) >= 4
     wanted = faults(points)
-    judged(action, points, wanted, list(tries(lake, act, wanted, at_once=1 if NIGHTLY else 10)))
+    judged(action, points, wanted, list(tries(lake, act, wanted, at_once=1 if NIGHTLY else 20)))
 
 
 @pytest.mark.parametrize("action", ["build", "refresh"] if NIGHTLY else ["refresh"])
@@ -39,4 +39,4 @@ def test_points_of_what_is_large_are_survived(tmp_path, action):
     points = lake.points(act)
     assert any("create_write_transaction" in p.kind for p in points) or action == "build"
     wanted = faults(points, stride=1 if NIGHTLY else 4)
-    judged(action, points, wanted, list(tries(lake, act, wanted, at_once=1 if NIGHTLY else 10)))
+    judged(action, points, wanted, list(tries(lake, act, wanted, at_once=1 if NIGHTLY else 20)))

@@ -58,6 +58,10 @@ VIEWS = {
 }
 
 
+#: By night all; the others have each kind of step and of result.
+CHOSEN = {n: v for n, v in VIEWS.items() if NIGHTLY or n not in ("reached", "shortest")}
+
+
 def closed(pairs, step):
     found = set(pairs)
     while True:
@@ -117,13 +121,14 @@ def test_sets_equal_plain_python_after_inserts_and_deletes(graph, spark):
         edges[i] = (random_.randrange(8), random_.randrange(8))
     spark.sql(f"INSERT INTO {graph.ref('e')} VALUES {', '.join(f'({i}, {a}, {b})' for i, (a, b) in edges.items())}")
     spark.sql(f"INSERT INTO {graph.ref('roots')} VALUES (0)")
-    pipe = graph.pipeline(VIEWS, mode="incremental")
+    pipe = graph.pipeline(CHOSEN, mode="incremental")
     for step in range(3 * ROUNDS + 1):
         report = pipe.refresh()
         assert {v.error for v in report.views.values()} == {""}, {n: v.error for n, v in report.views.items()}
         assert step == 0 or {v.strategy for v in report.views.values()} <= {"incremental", "unchanged"}
         # What a first build gets wrong is still wrong after a step, so it isn't compared by itself.
-        for view, wanted in expected(set(edges.values()), roots).items() if step else ():
+        wanted_rows = expected(set(edges.values()), roots) if step else {}
+        for view, wanted in ((n, wanted_rows[n]) for n in CHOSEN if step):
             assert rows(pipe, view) == Counter(dict.fromkeys(wanted, 1)), (step, view, edges, roots)
         if step == 3 * ROUNDS:
             break
@@ -141,8 +146,9 @@ def test_sets_equal_plain_python_after_inserts_and_deletes(graph, spark):
             i = random_.choice(sorted(edges))
             edges[i] = (edges[i][1], random_.randrange(8))
             spark.sql(f"UPDATE {graph.ref('e')} SET src = {edges[i][0]}, dst = {edges[i][1]} WHERE id = {i}")
-    assert all(pipe.verify(v) for v in (VIEWS if NIGHTLY else ("squared", "component", "hops")))
-    assert [v for v in VIEWS if "only the least" in str(pipe.explain(v))] == ["component", "distance", "shortest"]
+    assert all(pipe.verify(v) for v in (CHOSEN if NIGHTLY else ("squared", "component", "hops")))
+    least = [v for v in CHOSEN if "only the least" in str(pipe.explain(v))]
+    assert least == [v for v in ("component", "distance", "shortest") if v in CHOSEN]
 
 
 def test_a_cycle_that_lost_its_root_goes(graph, spark):
