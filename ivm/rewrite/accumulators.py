@@ -37,8 +37,12 @@ class Accumulator:
         x, w = ident(self.argument), ident(WEIGHT)
         if self.kind == "count":
             return f"COALESCE(SUM(CASE WHEN {x} IS NOT NULL THEN {w} END), 0)"
-        value = f"CAST({x} AS {self.summed})" if self.summed else x
-        return f"COALESCE(CAST(SUM(CASE WHEN {w} < 0 THEN -{value} ELSE {value} END) AS {self.type}), {self.zero})"
+        if self.summed:
+            value = f"CAST({x} AS {self.summed})"
+            return f"COALESCE(CAST(SUM(CASE WHEN {w} < 0 THEN -{value} ELSE {value} END) AS {self.type}), {self.zero})"
+        # Spark 4.2 keeps 34 digits of a decimal that it negates, so nothing wide is negated.
+        came, went = (f"COALESCE(SUM(CASE WHEN {w} {sign} 0 THEN {x} END), {self.zero})" for sign in (">", "<"))
+        return _exactly(self, came, "-", went)
 
     def over_rows(self) -> str:
         """The accumulator over plain rows, all of weight +1."""
@@ -61,8 +65,12 @@ def added(accumulator: Accumulator, one: str, other: str) -> str:
     """
     if accumulator.kind == "count":
         return f"({one} + {other})"
+    return _exactly(accumulator, one, "+", other)
+
+
+def _exactly(accumulator: Accumulator, one: str, sign: str, other: str) -> str:
     narrower = f"decimal(37,{decimal_of(accumulator.type)[1]})"
-    return f"CAST(CAST({one} AS {narrower}) + CAST({other} AS {narrower}) AS {accumulator.type})"
+    return f"CAST(CAST({one} AS {narrower}) {sign} CAST({other} AS {narrower}) AS {accumulator.type})"
 
 
 def accumulators(reduce: Reduce) -> tuple[Accumulator, ...]:

@@ -33,6 +33,7 @@ VIEWS = {
     "union_all": "SELECT a AS x FROM r UNION ALL SELECT c FROM s UNION ALL SELECT a + b FROM r",
     "union_below_join": "SELECT u.x, t.d FROM (SELECT a AS x FROM r UNION ALL SELECT b FROM s) u JOIN t ON u.x = t.c",
     "count_sum": "SELECT b, count(*) AS n, count(a) AS m, sum(a) AS s FROM r GROUP BY b",
+    "wide_sum": "SELECT b, sum(CAST(a AS decimal(30, 6))) AS s, count(a) AS n FROM r GROUP BY b",
     "join_sum": "SELECT r.a, sum(s.c) AS s, count(*) AS n FROM r JOIN s ON r.b = s.b GROUP BY r.a",
     "global": "SELECT count(*) AS n, sum(a) AS s FROM r",
     "having": "SELECT b, sum(a) AS s FROM r GROUP BY b HAVING count(*) > 1",
