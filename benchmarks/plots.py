@@ -159,7 +159,8 @@ def soak(found: dict[str, Any]) -> Any:
     """Seconds, files, memory and handles."""
     title = f"{found['epochs']:,} epochs of mixed DML, {found['views']} views over {found['sources']} sources"
     memory = {"this process": "python_mb", "the JVM": "jvm_mb"}
-    panels = {"seconds": SECONDS, "files": FILES, "MB resident": memory, "open handles": {"both": "handles"}}
+    used = {"refresh, median": "processor_s"}
+    panels = {"processor seconds": used, "files": FILES, "MB resident": memory, "open handles": {"both": "handles"}}
     return by_epoch(found, title, panels)
 
 
