@@ -8,10 +8,8 @@ either Spark raises in its own words, or it can compute what DuckDB can't.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 
 import pyarrow as pa
 from sqlglot import exp
@@ -23,9 +21,7 @@ from ivm.lake.shapes import plain
 from ivm.plan.nodes import Column
 from ivm.planner.limits import Limits
 from ivm.portable.statement import NotPortableError, Relation, written
-
-#: The versions for which the list of what is portable was shown: from the first up to, without, the second.
-VERSIONS = ((2, 0), (2, 1))
+from ivm.portable.versions import lacking
 
 
 class StaysWithSparkError(Exception):
@@ -49,14 +45,9 @@ Lookup = Callable[[str, bool, "int | None"], "Readable | None"]
 
 def check_installed() -> None:
     """Raises ConfigError where DuckDB isn't there, or is another than the list was shown for."""
-    first, last = (".".join(map(str, v)) for v in VERSIONS)
-    wanted = f"DuckDB {first} or later, before {last}"
-    mend = "Install it with `pip install 'ivm[embedded]'`, or leave `engine` at spark."
-    if importlib.util.find_spec("duckdb") is None:
-        raise ConfigError(f"The engine auto needs {wanted}, and there is none.", mend)
-    found = metadata.version("duckdb")
-    if not VERSIONS[0] <= tuple(int(p) for p in found.split(".")[:2]) < VERSIONS[1]:
-        raise ConfigError(f"The engine auto needs {wanted}, and DuckDB {found} is installed.", mend)
+    if missing := lacking():
+        mend = "Install it with `pip install 'ivm[embedded]'`, or leave `engine` at spark."
+        raise ConfigError(f"The engine auto {missing}.", mend)
 
 
 class EmbeddedRun:

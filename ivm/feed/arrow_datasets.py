@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from ivm.feed.datasets import Datasets, Part
 from ivm.feed.input import Input
 from ivm.lake import native, parquet
+from ivm.lake.keyed import KeyedReader
 from ivm.lake.keys import distinct, ends, filtered, wide
 from ivm.lake.shapes import plain
 from ivm.names import WEIGHT
@@ -32,6 +33,7 @@ class ArrowDatasets(Datasets):
         self._slices: dict[str, pa.Table] = {}
         self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[Wanted]] = {}
+        self._readers: dict[str, KeyedReader] = {}
 
     @classmethod
     def beside(cls, other: Datasets, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
@@ -43,12 +45,17 @@ class ArrowDatasets(Datasets):
         source = self.inputs[relation]
         keys = wide(rows).rename_columns([f"k{i}" for i in range(rows.num_columns)])
         folder = self._scratch / f"{self._tag}_{relation}_rows"
-        table = native.table(source.path, source.version)
         wanted = [(rows.column_names, keys, False)]
-        limits = self._limits
-        return native.read_matching(
-            table, source.schema.names, wanted, folder, literals=limits.literal_keys, most=limits.slice_rows
-        ).cast(source.schema)
+        found = self._reader(relation).find(source.schema.names, wanted, folder, most=self._limits.slice_rows)
+        return found.cast(source.schema)
+
+    def _reader(self, relation: str) -> KeyedReader:
+        """Who finds rows of a native table by their keys."""
+        if relation not in self._readers:
+            source = self.inputs[relation]
+            table = native.table(source.path, source.version)
+            self._readers[relation] = KeyedReader(source.path, table, self._limits.literal_keys)
+        return self._readers[relation]
 
     def _delta(self, relation: str) -> pa.Table | None:
         delta = self.inputs[relation].delta
@@ -99,8 +106,7 @@ class ArrowDatasets(Datasets):
                 rows = pa.concat_tables([rows, more])
         elif source.native:
             keys = [(w.columns, w.keys, w.between) for w in merged]
-            table = native.table(source.path, source.version)
-            rows = native.read_matching(table, columns, keys, folder, literals=self._limits.literal_keys, most=most)
+            rows = self._reader(relation).find(columns, keys, folder, most=most)
         else:
             rows = self._slice_by_spark(source, level, columns, merged, most)
         if rows.num_rows > most:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import StateError
-from ivm.lake import native
+from ivm.lake import keyed, native
 from ivm.names import WEIGHT, native_ident
 from ivm.zset.weighted import left_of
 
@@ -125,7 +125,7 @@ def _near(target: DeltaTable, changes: pa.Table, columns: Sequence[str], key: Se
         wanted = pa.table({c: changes[c].unique()}) if not pa.types.is_nested(changes[c].type) else None
         if wanted is None or wanted.num_rows <= best[1]:
             continue
-        if listed := native.among([c], wanted):
+        if listed := keyed.among([c], wanted):
             best = (listed, wanted.num_rows)
     if not best[0]:
         return None

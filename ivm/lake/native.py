@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -21,8 +20,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from ivm.errors import ConcurrentRefreshError, StateError
 from ivm.lake.shapes import plain
 from ivm.lake.types import beyond_arrow, padded_columns, unreadable
-from ivm.names import literal, native_ident, native_literal, table_ref
-from ivm.planner.limits import EMBEDDED
+from ivm.names import literal, native_ident, table_ref
 from ivm.storage.location import Location
 
 #: Opening a table in an object store, delta-rs 1.6.6 lets threads of its runtime wait for each other, of which it has
@@ -124,8 +122,8 @@ def query(sql: str, tables: Mapping[str, DeltaTable], most: int | None = None) -
     return plain(pa.Table.from_batches(batches, schema))
 
 
-def _actions(delta: DeltaTable) -> pa.Table:
-    """A table's files with what the log says of each; not by pa.table(), which imports pandas."""
+def actions(delta: DeltaTable) -> pa.Table:
+    """A table's files (one a row) with what the log says of each; not by pa.table(), which imports pandas."""
     return pa.RecordBatchReader.from_stream(delta.get_add_actions(flatten=True)).read_all()
 
 
@@ -139,7 +137,7 @@ class LoggedFile(NamedTuple):
 
 def logged_files(path: str, delta: DeltaTable) -> list[LoggedFile]:
     """The data files of a table of ours, which has no partitions; delta-rs's own URIs are percent-encoded."""
-    columns = _actions(delta).select(["path", "size_bytes", "modification_time"]).to_pydict()
+    columns = actions(delta).select(["path", "size_bytes", "modification_time"]).to_pydict()
     return [LoggedFile(Location.of(path) / n, *of) for n, *of in zip(*columns.values(), strict=True)]
 
 
@@ -158,7 +156,7 @@ def recorded_size(delta: DeltaTable) -> tuple[int | None, int]:
 
     Rows that deletion vectors hide are counted. Needs no right or ability to read the files.
     """
-    files = _actions(delta)
+    files = actions(delta)
     size = pc.sum(files["size_bytes"]).as_py() or 0
     if files.num_rows == 0:
         return 0, size
@@ -168,7 +166,7 @@ def recorded_size(delta: DeltaTable) -> tuple[int | None, int]:
 
 def files(delta: DeltaTable) -> tuple[int, int]:
     """How many files a table has, and their bytes."""
-    sizes = _actions(delta)["size_bytes"].to_pylist()
+    sizes = actions(delta)["size_bytes"].to_pylist()
     return len(sizes), sum(sizes)
 
 
@@ -176,92 +174,6 @@ def read(delta: DeltaTable, columns: Sequence[str] | None = None, where: str = "
     """All rows of a table, only some columns of them, optionally filtered. Raises LargeReadError after `most` rows."""
     selected = ", ".join(native_ident(c) for c in columns) if columns else "*" if columns is None else "1 AS __ivm_one"
     return query(f"SELECT {selected} FROM t{' WHERE ' + where if where else ''}", {"t": delta}, most)
-
-
-def read_matching(
-    delta: DeltaTable,
-    columns: Sequence[str],
-    keys: Sequence[tuple[Sequence[str], pa.Table, bool]],
-    scratch: Location,
-    where: str = "true",
-    literals: int = EMBEDDED.literal_keys,
-    most: int | None = None,
-) -> pa.Table:
-    """Rows that match any of `keys`, and `where`, in one scan.
-
-    Returns the table's columns, a table of their wanted values, and whether these are two ends.
-    A NULL among the wanted values matches NULL; between two ends (doubles) lies what isn't less or greater.
-    Up to so many wanted values of a column are written as `literals`. Raises LargeReadError after `most` rows.
-    """
-    with scratch.near() as folder:
-        return _read_matching(delta, columns, keys, folder, where, literals, most)
-
-
-def _read_matching(
-    delta: DeltaTable,
-    columns: Sequence[str],
-    keys: Sequence[tuple[Sequence[str], pa.Table, bool]],
-    folder: str,
-    where: str,
-    literals: int,
-    most: int | None,
-) -> pa.Table:
-    tables = {"t": delta}
-    conditions = []
-    for i, (mine, wanted, between) in enumerate(keys):
-        if between:
-            conditions.append(_between(f"t.{native_ident(mine[0])}", *wanted.column(0).to_pylist()))
-            continue
-        if listed := among(mine, wanted, literals):
-            conditions.append(listed)
-            continue
-        path = f"{folder}/keys_{i}"
-        write_deltalake(path, wanted, mode="overwrite")
-        tables[f"k{i}"] = DeltaTable(path)
-        if len(mine) == 1:
-            column = f"t.{native_ident(mine[0])}"
-            conditions.append(
-                f"{column} IN (SELECT {native_ident(wanted.column_names[0])} FROM k{i} "
-                f"WHERE {native_ident(wanted.column_names[0])} IS NOT NULL)"
-            )
-            if wanted.column(0).null_count:
-                conditions.append(f"{column} IS NULL")
-        else:
-            equal = "IS NOT DISTINCT FROM" if any(c.null_count for c in wanted.columns) else "="
-            on = " AND ".join(
-                f"(k{i}.{native_ident(k)} {equal} t.{native_ident(m)})"
-                for m, k in zip(mine, wanted.column_names, strict=True)
-            )
-            conditions.append(f"EXISTS (SELECT 1 FROM k{i} WHERE {on})")
-    selected = ", ".join("t." + native_ident(c) for c in columns)
-    return query(f"SELECT {selected} FROM t WHERE ({' OR '.join(conditions)}) AND {where}", tables, most)
-
-
-def _between(column: str, low: Any, high: Any) -> str:
-    """Between two ends, as `ivm.lake.keys.ends` gives them.
-
-    >>> _between("t.a", 1.0, 2.0)
-    'CAST(t.a AS DOUBLE) BETWEEN 1.0 AND 2.0'
-    """
-    if isinstance(low, float):
-        return f"CAST({column} AS DOUBLE) BETWEEN {low!r} AND {high!r}"
-    zone = 'Some("UTC")' if isinstance(low, datetime) and low.tzinfo is not None else "None"
-    type_ = f"Timestamp(Microsecond, {zone})" if isinstance(low, datetime) else "Date32"
-    one, other = (f"arrow_cast({native_literal(end.isoformat())}, {native_literal(type_)})" for end in (low, high))
-    return f"{column} BETWEEN {one} AND {other}"
-
-
-def among(columns: Sequence[str], wanted: pa.Table, most: int = EMBEDDED.literal_keys) -> str:
-    """A condition on one column with few integers or strings to find; '' where it takes a join."""
-    if wanted.num_rows == 0:
-        return "false"
-    if len(columns) != 1 or wanted.num_rows > most or wanted.column(0).null_count:
-        return ""
-    type_ = wanted.schema.field(0).type
-    if not pa.types.is_integer(type_) and not pa.types.is_string(type_):
-        return ""
-    listed = ", ".join(native_literal(v) if isinstance(v, str) else str(v) for v in wanted.column(0).to_pylist())
-    return f"t.{native_ident(columns[0])} IN ({listed})"
 
 
 def change_feed(delta: DeltaTable, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:

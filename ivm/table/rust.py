@@ -15,6 +15,7 @@ from ivm.engine.rows import QueriedRows, Rows
 from ivm.lake import bags, native, parquet
 from ivm.lake.features import features
 from ivm.lake.files import commit_files, takes_files
+from ivm.lake.keyed import KeyedReader
 from ivm.lake.log import NOTE, tagged
 from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import beyond_arrow, columns_of, padded_columns
@@ -90,14 +91,8 @@ class RustTable:
     ) -> pa.Table:
         keys = [(w.columns, w.keys, w.between) for w in wanted]
         with tempfile.TemporaryDirectory(prefix="ivm_") as folder:
-            return native.read_matching(
-                native.table(self.path, version),
-                columns,
-                keys,
-                Location.of(folder),
-                literals=self.limits.literal_keys,
-                most=most,
-            )
+            reader = KeyedReader(self.path, native.table(self.path, version), self.limits.literal_keys)
+            return reader.find(columns, keys, Location.of(folder), most=most)
 
     def feed(self, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:
         return native.change_feed(native.table(self.path, last), first, last, columns, most)

@@ -24,6 +24,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.lake.files import put_files, takes_files
+from ivm.lake.keyed import KeyedReader
 from ivm.lake.log import actions_of, foreign_change
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT, native_ident
@@ -235,7 +236,7 @@ class ArrangedTrace:
     ) -> pa.Table:
         """The rows at a time that have any of the `wanted` keys: `columns`, as often as they occur.
 
-        The keys and `literals` are as `native.read_matching` takes them.
+        The keys and `literals` are as `ivm.lake.keyed` takes them.
         Raises StateError below `since`, where the trace is not complete yet, and where a row would occur less than zero
         times.
         """
@@ -244,9 +245,8 @@ class ArrangedTrace:
         _known(
             (*now.keys, *now.values), [*columns, *(c for mine, *_ in wanted for c in mine)], f"The trace at {self.path}"
         )
-        rows = native.read_matching(
-            DeltaTable(self.path), [*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."), literals
-        )
+        reader = KeyedReader(self.path, DeltaTable(self.path), literals)
+        rows = reader.find([*columns, *now.diffs], wanted, scratch, _upto(now, as_of, "t."))
         found = consolidate(rows.rename_columns([*columns, WEIGHT]), columns)
         negative = found.filter(pc.less(found[WEIGHT], 0))
         if negative.num_rows:

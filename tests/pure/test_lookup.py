@@ -7,6 +7,8 @@ import pytest
 from deltalake import write_deltalake
 
 from ivm.lake import native
+from ivm.lake.keyed import KeyedReader
+from ivm.lake.parquet_scan import ParquetScan, UnfitError
 from ivm.storage.location import Location
 
 ROWS = pa.table(
@@ -18,7 +20,11 @@ ROWS = pa.table(
 )
 
 
-@pytest.mark.parametrize("literals", [0, 100])
+def unfit(*_):
+    raise UnfitError("a test")
+
+
+@pytest.mark.parametrize(("reader", "literals"), [("duckdb", 0), ("datafusion", 0), ("datafusion", 100)])
 @pytest.mark.parametrize(
     ("column", "wanted"),
     [
@@ -31,16 +37,14 @@ ROWS = pa.table(
         ("i", []),
     ],
 )
-def test_the_rows_with_these_keys(tmp_path, literals, column, wanted):
+def test_the_rows_with_these_keys(tmp_path, monkeypatch, reader, literals, column, wanted):
     write_deltalake(str(tmp_path / "t"), ROWS)
     type_ = pa.string() if column == "s" else pa.int64()
     keys = pa.table({"k0": pa.array(wanted, type_)})
-    found = native.read_matching(
-        native.table(str(tmp_path / "t")),
-        ["n", "s", "i"],
-        [((column,), keys, False)],
-        Location.of(str(tmp_path / "keys")),
-        literals=literals,
-    )
+    asked = (["n", "s", "i"], [((column,), keys, False)])
+    path = str(tmp_path / "t")
+    if reader == "datafusion":
+        monkeypatch.setattr(ParquetScan, "find", unfit)
+    found = KeyedReader(path, native.table(path), literals).find(*asked, Location.of(str(tmp_path / "keys")))
     expected = [r for r in ROWS.to_pylist() if r[column] in wanted]
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected))

@@ -1,0 +1,266 @@
+"""DuckDB's reader of Parquet files as a reader of Delta tables, for keyed reads of tables in a folder.
+
+    rows(t) = rows of its files, less those that deletion vectors hide
+
+Only what is on the list here is read: tables whose rows stand in their files as they are, columns of flat types that
+the first file holds under the table's own type (others, narrower since the type was widened, are cast to it), and keys
+whose equality is the same everywhere: no doubles, whose NaN and -0.0 engines tell apart differently. Of a table's
+files only those are opened whose statistics allow a match.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from ivm.lake import native
+from ivm.lake.shapes import arrow_schema
+from ivm.names import native_ident, native_literal
+from ivm.portable.versions import lacking
+from ivm.storage.location import Location
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_SETTINGS = {
+    # DuckDB 2.0's statistics lose rows in outer joins over empty tables; they gain nothing here.
+    "disabled_optimizers": "statistics_propagation",
+    "temp_directory": "",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+    "preserve_insertion_order": False,
+    "enable_external_file_cache": False,
+}
+#: Footers are read once for all levels of a slice. What a file holds without a zone (INT96) is an instant of UTC.
+_SETUP = ("SET parquet_metadata_cache = true", "SET TimeZone = 'UTC'", "SET lock_configuration = true")
+_GLOB = frozenset("*?[")
+#: What DuckDB calls the file and the number of a row; a column of that name would be taken for it.
+_OWN_NAMES = frozenset({"file_index", "file_row_number", "filename"})
+_UTC = pa.timestamp("us", tz="UTC")
+
+
+class UnfitError(Exception):
+    """Why a read is not made here."""
+
+
+@functools.cache
+def _database() -> DuckDBPyConnection:
+    """One for all reads of the process; it holds no rows."""
+    import duckdb
+
+    database = duckdb.connect(":memory:", config=dict(_SETTINGS))
+    for statement in _SETUP:
+        database.execute(statement)
+    return database
+
+
+class ParquetScan:
+    """Keyed reads of one version of a table."""
+
+    def __init__(self, path: str, delta: DeltaTable) -> None:
+        self._path = path
+        self._delta = delta
+
+    def find(
+        self, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table, bool]], where: str, most: int | None
+    ) -> pa.Table:
+        """As `ivm.lake.keyed.KeyedReader.find`. Raises UnfitError for what isn't on the list, or fails."""
+        if self._unfit:
+            raise UnfitError(self._unfit)
+        schema = self._schema
+        wanted = pa.schema([schema.field(c) for c in columns])
+        for name in (*columns, *(c for mine, *_ in keys for c in mine)):
+            if not _flat(schema.field(name).type):
+                raise UnfitError(f"the type of {name}")
+        for mine, values, between in keys:
+            _check_keys(schema, mine, values, between)
+        chosen = self._chosen(keys)
+        if not chosen:
+            return wanted.empty_table()
+        import duckdb
+
+        try:
+            return self._read(wanted, keys, chosen, where, most)
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise UnfitError(str(error)) from error
+
+    @functools.cached_property
+    def _unfit(self) -> str:
+        """Why no read of the table is made here; empty if some are."""
+        if missing := lacking():
+            return f"it {missing}"
+        if not Location.of(self._path).local or _GLOB & set(self._path):
+            return "its place"
+        if taken := _OWN_NAMES & {n.lower() for n in self._schema.names}:
+            return f"a column called {min(taken)}"
+        if reason := native.refusal_of_files(self._delta):
+            return reason
+        # A shallow clone's files are another table's.
+        strange = [n for n in self._names if _GLOB & set(n) or "://" in n or n.startswith("/")]
+        return f"the file {strange[0]}" if strange else ""
+
+    @functools.cached_property
+    def _schema(self) -> pa.Schema:
+        return arrow_schema(self._delta.schema().to_json())
+
+    @functools.cached_property
+    def _actions(self) -> pa.Table:
+        return native.actions(self._delta)
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        """The files, in the order of the actions; a row of the hidden ones names one by its place here."""
+        return [unquote(p) for p in self._actions["path"].to_pylist()]
+
+    @functools.cached_property
+    def _hidden(self) -> pa.Table:
+        """The rows that deletion vectors hide: i (the file's place), r (the row's number in it)."""
+        if "deletionVectors" not in (self._delta.protocol().reader_features or []):
+            return _HIDDEN.empty_table()
+        return _hidden(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self._names)})
+
+    def _chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
+        """The files that may hold a match, by what the log says of their least and greatest values."""
+        actions = self._actions
+        some = np.zeros(actions.num_rows, dtype=bool)
+        for mine, values, between in keys:
+            every = np.ones(actions.num_rows, dtype=bool)
+            for column, wanted in zip(mine, values.columns, strict=True):
+                every &= between or _may_hold(actions, column, wanted)
+            some |= every
+        return [int(i) for i in np.flatnonzero(some)]
+
+    def _read(
+        self,
+        wanted: pa.Schema,
+        keys: Sequence[tuple[Sequence[str], pa.Table, bool]],
+        chosen: Sequence[int],
+        where: str,
+        most: int | None,
+    ) -> pa.Table:
+        cursor = _database().cursor()
+        conditions = []
+        for i, (mine, values, between) in enumerate(keys):
+            if not between:
+                cursor.register(f"k{i}", values.rename_columns([f"c{j}" for j in range(len(mine))]))
+            conditions.append(_condition(i, mine, values, between))
+        place = Location.of(self._path)
+        listed = ", ".join(native_literal((place / self._names[i]).url) for i in chosen)
+        selected = ", ".join(f"t.{native_ident(c)}" for c in wanted.names)
+        sql = (
+            f"SELECT {selected} FROM read_parquet([{listed}], file_row_number = true, hive_partitioning = false) AS t "
+            f"WHERE ({' OR '.join(conditions)}) AND ({where})"
+        )
+        numbers = pc.index_in(self._hidden["i"], value_set=pa.array(chosen, pa.int64()))
+        hidden = pa.table({"i": numbers, "r": self._hidden["r"]}).drop_null()
+        if hidden.num_rows:
+            cursor.register("hidden", hidden)
+            sql += " AND NOT EXISTS (SELECT 1 FROM hidden AS h WHERE h.i = t.file_index AND h.r = t.file_row_number)"
+        reader = cursor.sql(sql).to_arrow_reader()
+        found = [_typed(batch, wanted) for batch in _up_to(reader, most)]
+        return pa.Table.from_batches(found, wanted) if found else wanted.empty_table()
+
+
+_HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
+
+
+def _hidden(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
+    """The numbers of the rows that deletion vectors hide, of all files (by name, as they are numbered)."""
+    parts = []
+    for batch in delta.deletion_vectors():
+        vectors = pa.record_batch(batch)
+        for url, kept in zip(vectors["filepath"].to_pylist(), vectors["selection_vector"], strict=True):
+            rows = np.flatnonzero(~kept.values.to_numpy(zero_copy_only=False))
+            place = np.full(len(rows), places[unquote(url).rpartition("/")[2]], dtype=np.int64)
+            parts.append(pa.table({"i": place, "r": rows.astype(np.int64)}))
+    return pa.concat_tables(parts) if parts else _HIDDEN.empty_table()
+
+
+def _up_to(reader: pa.RecordBatchReader, most: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches, up to so many rows. Raises `native.LargeReadError` after them."""
+    seen = 0
+    for batch in reader:
+        seen += batch.num_rows
+        if most is not None and seen > most:
+            raise native.LargeReadError(f"more than {most:,} rows")
+        yield batch
+
+
+def _typed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """A batch under the table's types. Raises UnfitError where the first file holds others."""
+    columns = []
+    for column, field in zip(batch.columns, wanted, strict=True):
+        if field.type == _UTC and pa.types.is_timestamp(column.type) and column.type.unit == "us":
+            columns.append(column.cast(pa.timestamp("us")).cast(_UTC))
+        elif column.type == field.type:
+            columns.append(column)
+        else:
+            raise UnfitError(f"{field.name} is {column.type} in a file")
+    return pa.record_batch(columns, schema=wanted)
+
+
+def _flat(type_: pa.DataType) -> bool:
+    """Whether DuckDB holds a column of this type as Spark does."""
+    return _keyed(type_) or pa.types.is_floating(type_) or type_ in (_UTC, pa.timestamp("us"))
+
+
+def _keyed(type_: pa.DataType) -> bool:
+    """Whether values of this type are equal in DuckDB where they are in Spark."""
+    tests = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_binary, pa.types.is_boolean)
+    return any(test(type_) for test in tests) or type_ == pa.date32() or pa.types.is_decimal128(type_)
+
+
+def _check_keys(schema: pa.Schema, columns: Sequence[str], values: pa.Table, between: bool) -> None:
+    """Raises UnfitError for values that are of another type than their columns; integers may differ in width."""
+    for column, found in zip(columns, values.schema.types, strict=True):
+        type_ = schema.field(column).type
+        both_integers = _integer(type_) and _integer(found)
+        if between:
+            number = pa.types.is_floating(found) and (_integer(type_) or pa.types.is_decimal(type_))
+            if not number and not (found == type_ and type_ == pa.date32()):
+                raise UnfitError(f"a range of {column}, which is {type_}")
+        elif not (_keyed(type_) and (found == type_ or both_integers)):
+            raise UnfitError(f"{column} is {type_}, its keys are {found}")
+
+
+def _integer(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(type_))
+
+
+def _condition(number: int, columns: Sequence[str], values: pa.Table, between: bool) -> str:
+    """The condition of one set of keys, which stand in the table k<number> with the columns c0, c1, ..."""
+    listed = [f"t.{native_ident(c)}" for c in columns]
+    if between:
+        low, high = values.column(0).to_pylist()
+        if isinstance(low, float):
+            return f"CAST({listed[0]} AS DOUBLE) BETWEEN {low!r} AND {high!r}"
+        return f"{listed[0]} BETWEEN DATE {native_literal(low.isoformat())} AND DATE {native_literal(high.isoformat())}"
+    if len(columns) == 1:
+        found = f"{listed[0]} IN (SELECT c0 FROM k{number} WHERE c0 IS NOT NULL)"
+        return f"{found} OR {listed[0]} IS NULL" if values.column(0).null_count else found
+    equal = "IS NOT DISTINCT FROM" if any(c.null_count for c in values.columns) else "="
+    on = " AND ".join(f"k.c{j} {equal} {c}" for j, c in enumerate(listed))
+    return f"EXISTS (SELECT 1 FROM k{number} AS k WHERE {on})"
+
+
+def _may_hold(actions: pa.Table, column: str, wanted: pa.ChunkedArray) -> Any:
+    """For each file whether a column may hold one of the wanted values, by its least and greatest one (an array).
+
+    Only integers are looked at: of strings the log has the first letters.
+    """
+    low, high = (actions[n] if (n := f"{end}.{column}") in actions.column_names else None for end in ("min", "max"))
+    if low is None or high is None or wanted.null_count or not (_integer(low.type) and _integer(wanted.type)):
+        return np.ones(actions.num_rows, dtype=bool)
+    known = np.asarray(pc.and_(pc.is_valid(low), pc.is_valid(high)))
+    values = np.sort(wanted.to_numpy())
+    first = np.searchsorted(values, pc.fill_null(low, 0).to_numpy(), side="left")
+    last = np.searchsorted(values, pc.fill_null(high, 0).to_numpy(), side="right")
+    return ~known | (first < last)
