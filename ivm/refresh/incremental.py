@@ -73,11 +73,12 @@ def run_together(
     Raises whatever keeps what they share from being read: then none has ended.
     """
     requests, read = Requests(), dict[str, Input]()
+    units = [job.strategy.unit for job in jobs]
     for job in jobs:
         requests.merge(job.strategy.requests)
         for relation in (*job.strategy.unit.reads, job.strategy.unit.name):
             if relation not in read:
-                read[relation] = inputs.input(relation, job.state)
+                read[relation] = inputs.input(relation, job.state, units)
     context, limits = inputs.context, inputs.context.limits
     started = time.perf_counter()
     datasets = _loaded(inputs, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read, requests)

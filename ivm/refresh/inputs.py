@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from ivm.engine.rows import Rows, few, stage
+from ivm.engine.rows import Rows, StagedRows, few, stage
 from ivm.feed.deltas import GapError, source_delta
 from ivm.feed.input import Accumulators, Input
 from ivm.feed.source import Snapshot, count_rows
@@ -57,7 +57,7 @@ class Inputs:
         self._staged = itertools.count()
         self._gaps: dict[str, GapError] = {}
         self._source_rows: dict[str, int | None] = {}
-        self._needed = _needed_columns(self.units.values())
+        self._needed = needed_columns(self.units.values())
         self._clocks = context.clocks
         self._values: dict[tuple[str, int | None], tuple[pa.Table, pa.Table]] = {}
         follow = functools.partial(
@@ -159,8 +159,22 @@ class Inputs:
         small = rows is not None and rows <= self.context.limits.whole_rows
         return replace(relation_facts(self.context, relation, self.snapshots, rows), moved=_moved(delta), small=small)
 
-    def input(self, relation: str, reader: UnitState) -> Input:
-        """A relation as a unit in that state reads it: a source's new rows, a unit's old ones, each with its delta."""
+    def input(self, relation: str, reader: UnitState, units: Sequence[Unit]) -> Input:
+        """A relation as units in that state read it: a source's new rows, a unit's old ones, each with its delta.
+
+        Its columns are those that any of these units reads: what is read of a table costs by the column.
+        """
+        found = self._input(relation, reader)
+        needed = needed_columns(units).get(relation, set())
+        columns = tuple(c for c in found.columns if c.name in needed) or found.columns[:1]
+        if isinstance(found.delta, StagedRows) or found.given is not None:
+            return found
+        names = [c.name for c in columns]
+        delta = None if found.delta is None else found.delta.select([*names, WEIGHT])
+        schema = pa.schema([found.schema.field(n) for n in names])
+        return replace(found, columns=columns, schema=schema, delta=delta)
+
+    def _input(self, relation: str, reader: UnitState) -> Input:
         columns = self.columns(relation)
         cursor = reader.cursors.get(relation)
         delta = self.delta(relation, cursor) if cursor is not None else None
@@ -283,7 +297,8 @@ def relation_facts(context: Context, relation: str, snapshots: Mapping[str, Snap
     return Facts(Relation(relation, "unit", unit_columns(context, relation), key), rows)
 
 
-def _needed_columns(units: Iterable[Unit]) -> dict[str, set[str]]:
+def needed_columns(units: Iterable[Unit]) -> dict[str, set[str]]:
+    """The names of the columns that units read, by relation."""
     needed: dict[str, set[str]] = {}
     for unit in units:
         for branch in unit.core.branches:
