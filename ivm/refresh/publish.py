@@ -1,8 +1,9 @@
 """Steps 4 and 5, publish and commit: merge each unit's batch into its table, then write the manifest.
 
-Every write carries the epoch as its transaction version, so a second run of this step changes nothing. A view that is
-held back stays as it was published last, and so does one whose table can't be written, with what reads it: the
-manifest is a consistent snapshot of the others, and names both.
+Every write carries the epoch as its transaction version, so a second run of this step changes nothing. Units that don't
+read each other are published at the same time, in threads. A view that is held back stays as it was published last,
+and so does one whose table can't be written, with what reads it: the manifest is a consistent snapshot of the others,
+and names both.
 
     rows after = rows before + sum of the batch's weights            or the unit counts as failed, and is built anew
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from graphlib import TopologicalSorter
 
 import pyarrow.compute as pc
 
@@ -79,7 +82,8 @@ def _publish_units(
 ) -> tuple[dict[str, UnitState], dict[str, str]]:
     """All units' states, and why some could not be published: those that read one of these are not published either."""
     units, trouble = dict(before.units), {}
-    for i, outcome in enumerate(good):
+
+    def published(outcome: Outcome) -> UnitState | str:
         assert outcome.state is not None
         behind = next((r for r in outcome.state.cursors if r in trouble), None)
         try:
@@ -89,11 +93,26 @@ def _publish_units(
                 )
             last = before.units.get(outcome.unit)
             state = _publish_unit(context, epoch, outcome, last)
-            units[outcome.unit] = _as_it_lies(context, outcome.unit, state, last)
+            return _as_it_lies(context, outcome.unit, state, last)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-            trouble[outcome.unit] = f"it could not be published: {error_text(error) or type(error).__name__}"
-            _log.warning("view %s, epoch %s: %s", outcome.view, epoch, trouble[outcome.unit])
-        context.progress("publish", i + 1, len(good))
+            return f"it could not be published: {error_text(error) or type(error).__name__}"
+
+    todo = {o.unit: o for o in good}
+    order = TopologicalSorter({o.unit: todo.keys() & o.state.cursors.keys() for o in good if o.state is not None})
+    order.prepare()
+    done = 0
+    with ThreadPoolExecutor(context.limits.threads) as pool:
+        while order.is_active():
+            ready = [todo[u] for u in order.get_ready()]
+            for outcome, found in zip(ready, pool.map(published, ready), strict=True):
+                if isinstance(found, str):
+                    trouble[outcome.unit] = found
+                    _log.warning("view %s, epoch %s: %s", outcome.view, epoch, found)
+                else:
+                    units[outcome.unit] = found
+                done += 1
+                context.progress("publish", done, len(good))
+            order.done(*(o.unit for o in ready))
     return units, trouble
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ _NO_TABLE = (
     "DELTA_PATH_DOES_NOT_EXIST",
     "TABLE_OR_VIEW_NOT_FOUND",
 )
+#: A transaction is told to Spark by settings of the session, which all threads share.
+_COMMITTING = threading.Lock()
 #: Delta refuses to remove files that are younger than a week unless it is told not to look.
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
@@ -218,7 +221,8 @@ class SparkTable:
         self._write(self._frame(rows), columns, "overwrite", commit, settings, partitions)
         if clustered and set(clustered) <= {c.name for c in columns}:
             # Delta forgets it when rows are replaced. A stop in between leaves the right rows, as they come.
-            self.spark.sql(f"ALTER TABLE {self.ref} CLUSTER BY ({columns_sql(clustered)})").collect()
+            with self._committing(Commit()):
+                self.spark.sql(f"ALTER TABLE {self.ref} CLUSTER BY ({columns_sql(clustered)})").collect()
 
     def _clustering(self) -> list[str]:
         """The columns by which the table's owner had it clustered."""
@@ -257,13 +261,13 @@ class SparkTable:
 
     @contextmanager
     def _committing(self, commit: Commit) -> Iterator[None]:
-        """Let Spark's statements on Delta tables carry the transaction and the note."""
+        """Let Spark's statements on Delta tables carry the transaction and the note; one thread after another."""
         note = commit.note or (note_of(commit.owner) if commit.owner else "")
         given = {"spark.databricks.delta.commitInfo.userMetadata": note} if note else {}
         if commit.app:
             given["spark.databricks.delta.write.txnAppId"] = commit.app
             given["spark.databricks.delta.write.txnVersion"] = str(commit.version)
-        with configured(self.spark, given):
+        with _COMMITTING, configured(self.spark, given):
             yield
 
 
