@@ -125,7 +125,7 @@ class ParquetScan:
         """The rows that deletion vectors hide: i (the file's place), r (the row's number in it)."""
         if "deletionVectors" not in (self._delta.protocol().reader_features or []):
             return _HIDDEN.empty_table()
-        return _hidden(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self._names)})
+        return hidden_rows(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self._names)})
 
     def _chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
         """The files that may hold a match, by what the log says of their least and greatest values."""
@@ -172,7 +172,7 @@ class ParquetScan:
 _HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
 
 
-def _hidden(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
+def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
     """The numbers of the rows that deletion vectors hide, of all files (by name, as they are numbered)."""
     parts = []
     for batch in delta.deletion_vectors():
