@@ -14,7 +14,7 @@ from ivm.demo import tpch
 from ivm.demo.bench import result
 from ivm.demo.bench.alone import together
 from ivm.demo.bench.asked import Asked, listed, shares
-from ivm.demo.bench.crossing import _with_medians
+from ivm.demo.bench.crossing import with_medians
 from ivm.demo.bench.duck_rebuild import duck_sql
 from ivm.demo.bench.record import Record
 from ivm.demo.bench.show import show
@@ -65,9 +65,7 @@ def alone():
 
 
 def change():
-    at = _with_medians(
-        {"planner": [3.0], "incremental": [2.0], "full": [4.0], "chosen": {"incremental": 20, "full": 3}}
-    )
+    at = with_medians({"planner": [3.0], "incremental": [2.0], "full": [4.0], "chosen": {"incremental": 20, "full": 3}})
     found = {"engines": {"spark": {"0.001": at}}, "load_after": [0], "verified": {}}
     return result.told(asked("change"), [0], found)
 

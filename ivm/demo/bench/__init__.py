@@ -55,9 +55,9 @@ def _run(asked: Asked) -> dict[str, Any]:
     }
     if asked.name not in benches:
         raise ConfigError(f"There is no benchmark {asked.name!r}.", f"Choose one of: {', '.join(benches)}.")
+    before = load()
     with Steps(Console(stderr=True, markup=False, highlight=False)) as steps:
         lake = Lake(get_session(), asked.folder.absolute() / f"sf{asked.scale:g}", asked)
         lake.load(steps)
-        before = load()
         found = benches[asked.name](asked, lake, steps)
     return result.told(asked, before, found)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ivm.demo.bench.asked import REBUILD, Asked
-from ivm.demo.bench.contestants import contestants
+from ivm.demo.bench.contestants import Contestant, rebuilds, refresh_by, views_of
 from ivm.demo.bench.lake import Lake
 from ivm.demo.bench.machine import load
 from ivm.demo.bench.record import median
@@ -23,11 +23,13 @@ from ivm.sql.text import relation_tables
 def alone(asked: Asked, lake: Lake, steps: Steps) -> dict[str, Any]:
     """The seconds of each query by contestant and round, and of each engine the speed-ups together."""
     names = [*asked.own, REBUILD]
-    took_part = contestants(names, lake, steps)
-    declared = took_part[names[0]].pipe.context.views
-    views = [v.name for v in declared.values() if not any(n in declared for n, *_ in relation_tables(v.sql))]
+    own = {name: refresh_by(name, lake, steps) for name in asked.own}
+    declared = views_of(own[names[0]])
+    took_part: dict[str, Contestant] = {**own, **rebuilds([REBUILD], lake, declared)}
+    known = {v.name for v in declared}
+    views = sorted(v.name for v in declared if not any(n in known for n, *_ in relation_tables(v.sql)))
     rounds = asked.warm_up + asked.rounds
-    steps.expect(len(names) + rounds * (1 + len(views)) + len(asked.own) * len(declared))
+    steps.expect(len(names) + rounds * (1 + len(views)) + len(own) * len(declared))
     for name in names:
         steps.at(f"first build: {name}")
         took_part[name].run()
@@ -42,13 +44,13 @@ def alone(asked: Asked, lake: Lake, steps: Steps) -> dict[str, Any]:
                 if number >= asked.warm_up:
                     seconds[view][name].append(round(taken.seconds, 3))
     after = load()
-    for name in asked.own:
-        took_part[name].run()
+    for of in own.values():
+        of.run()
     return {
         "views": seconds,
-        "engines": {name: together(seconds, name) for name in asked.own},
+        "engines": {name: together(seconds, name) for name in own},
         "load_after": after,
-        "verified": {name: verified(took_part[name], steps) for name in asked.own},
+        "verified": {name: verified(of, steps) for name, of in own.items()},
     }
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ivm.demo.bench.asked import DUCKDB, REBUILD, Asked
-from ivm.demo.bench.contestants import Refresh, contestants
+from ivm.demo.bench.contestants import Contestant, rebuilds, refresh_by, views_of
+from ivm.demo.bench.duck_rebuild import DuckRebuild
 from ivm.demo.bench.lake import Lake
 from ivm.demo.bench.machine import load
 from ivm.demo.bench.record import Record
@@ -30,11 +31,11 @@ def contest(asked: Asked, lake: Lake, steps: Steps) -> dict[str, Any]:
 class _Contest:
     def __init__(self, asked: Asked, lake: Lake, steps: Steps) -> None:
         self._asked, self._lake, self._steps = asked, lake, steps
-        self._own = asked.own
-        self._all = contestants(asked.engines, lake, steps)
+        self._own = {name: refresh_by(name, lake, steps) for name in asked.own}
+        self._first = next(iter(self._own.values()))
+        others = rebuilds(asked.engines, lake, views_of(self._first))
+        self._all: dict[str, Contestant] = {name: {**others, **self._own}[name] for name in asked.engines}
         self._records = {name: Record() for name in self._all}
-        first: Refresh = self._all[self._own[0]]
-        self._q03 = first.q03
 
     def figures(self) -> dict[str, Any]:
         """Run it all."""
@@ -80,7 +81,7 @@ class _Contest:
     def _one_row(self, number: int) -> None:
         """The first time is a warm-up."""
         self._steps.at("one row changes")
-        self._lake.change_row(self._q03)
+        self._lake.change_row(self._first.q03)
         for name in turns(list(self._all), number):
             self._steps.at(f"one row to q03: {name}")
             taken = self._all[name].run(ONE)
@@ -90,25 +91,26 @@ class _Contest:
     def _from_shell(self, number: int) -> None:
         self._steps.at(f"from the shell, round {number + 1}: {self._asked.fraction:g} of all rows change")
         self._lake.change(self._asked.fraction)
-        order = turns(self._own, number)
+        order = turns(list(self._own), number)
         for name in order:
             self._steps.at(f"from the shell: {name}")
-            folder = self._all[name].folder
+            folder = self._own[name].folder
             self._records[name].from_shell(refresh_from_shell(folder), refresh_from_shell(folder).seconds)
-        self._lake.change_row(self._q03)
+        self._lake.change_row(self._first.q03)
         for name in order:
             self._steps.at(f"one row to q03 from the shell: {name}")
-            self._records[name].one_row_from_shell(refresh_from_shell(self._all[name].folder, ONE))
+            self._records[name].one_row_from_shell(refresh_from_shell(self._own[name].folder, ONE))
 
     def _verified(self) -> dict[str, Any]:
         """Every view of ivm's engines against a recompute, all at the newest sources; DuckDB by its numbers of rows."""
         self._steps.at("bringing all to the newest sources")
         for contestant in self._all.values():
             contestant.run()
-        self._steps.expect(sum(len(self._all[n].pipe.context.views) for n in self._own))
-        found: dict[str, Any] = {n: verified(self._all[n], self._steps) for n in self._own}
-        if DUCKDB in self._all:
-            ours, theirs = found[self._own[0]]["rows"], self._all[DUCKDB].rows()
+        self._steps.expect(sum(len(of.pipe.context.views) for of in self._own.values()))
+        found = {name: verified(of, self._steps) for name, of in self._own.items()}
+        duck = self._all.get(DUCKDB)
+        if isinstance(duck, DuckRebuild):
+            ours, theirs = found[self._first.name]["rows"], duck.rows()
             differing = {v: f"{n:,} rows, ivm has {ours[v]:,}" for v, n in theirs.items() if n != ours[v]}
             found[DUCKDB] = {"what": "numbers of rows", "rows": theirs, "differing": differing}
         return found

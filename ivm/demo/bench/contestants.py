@@ -9,12 +9,13 @@ duckdb    DuckDB's rebuild of each view's own SQL into Parquet files
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ivm.demo.bench.asked import DUCKDB, REBUILD
+from ivm.demo.bench.duck_rebuild import DuckRebuild
 from ivm.demo.bench.lake import Lake
 from ivm.demo.bench.spark_rebuild import SparkRebuild
 from ivm.demo.bench.steps import Steps
@@ -84,20 +85,12 @@ def refresh_by(engine: str, lake: Lake, steps: Steps, place: str = "", **setting
     return Refresh(engine, folder, Pipeline.load(folder, lake.spark), steps)
 
 
-def views_of(pipe: Pipeline) -> list[View]:
-    """Its views, each after those that it reads."""
-    return in_order(pipe.context.views)
+def views_of(refresh: Refresh) -> list[View]:
+    """The views of its pipeline, each after those that it reads."""
+    return in_order(refresh.pipe.context.views)
 
 
-def contestants(names: Sequence[str], lake: Lake, steps: Steps) -> dict[str, Any]:
-    """The contestants by name; those who rebuild take their views from the first that refreshes."""
-    own = {n: refresh_by(n, lake, steps) for n in names if n not in (REBUILD, DUCKDB)}
-    views = views_of(next(iter(own.values())).pipe)
-    found: Mapping[str, Any] = own
-    if REBUILD in names:
-        found = {**found, REBUILD: SparkRebuild(lake, views)}
-    if DUCKDB in names:
-        from ivm.demo.bench.duck_rebuild import DuckRebuild
-
-        found = {**found, DUCKDB: DuckRebuild(lake, views)}
-    return {n: found[n] for n in names}
+def rebuilds(names: Sequence[str], lake: Lake, views: Sequence[View]) -> dict[str, Contestant]:
+    """Those of the names that build all views anew. Raises ConfigError where one isn't installed."""
+    found: dict[str, Callable[[Lake, Sequence[View]], Contestant]] = {REBUILD: SparkRebuild, DUCKDB: DuckRebuild}
+    return {name: make(lake, views) for name, make in found.items() if name in names}

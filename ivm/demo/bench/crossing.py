@@ -56,13 +56,13 @@ def crossing(asked: Asked, lake: Lake, steps: Steps) -> dict[str, Any]:
     after = load()
     steps.expect(sum(len(p.pipe.context.views) for of in pipes.values() for p in of.values()))
     return {
-        "engines": {engine: {f: _with_medians(at) for f, at in of.items()} for engine, of in found.items()},
+        "engines": {engine: {f: with_medians(at) for f, at in of.items()} for engine, of in found.items()},
         "load_after": after,
         "verified": {f"{e} {w}": verified(p, steps) for e, of in pipes.items() for w, p in of.items()},
     }
 
 
-def _with_medians(at: dict[str, Any]) -> dict[str, Any]:
+def with_medians(at: dict[str, Any]) -> dict[str, Any]:
     """With `behind`: how many times as long as the better strategy the planner's choice took."""
     medians = {way: median(at[way]) or 0.0 for way in WAYS}
     better = min(medians[INCREMENTAL], medians[FULL])

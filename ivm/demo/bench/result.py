@@ -12,6 +12,7 @@ from typing import Any
 
 from ivm.demo.bench.asked import Asked
 from ivm.demo.bench.machine import machine, versions
+from ivm.demo.bench.record import median
 from ivm.demo.main import repository
 
 SHAPE = 2
@@ -107,8 +108,6 @@ def _of_view(contestant: Mapping[str, Any], view: str) -> str:
 
 def alone_table(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of the queries alone, with each engine's speed-up, and all together in the last rows."""
-    from ivm.demo.bench.record import median
-
     engines = found["engines"]
     columns = ["view", LABELS["rebuild"], *(c for e in engines for c in (LABELS[e], "times faster"))]
     rows = []
