@@ -20,6 +20,13 @@ mpl.rcParams["svg.hashsalt"] = "ivm"  # equal figures give equal files
 
 OURS, THEIRS, OTHER = "#1f6f8b", "#c9c9c9", "#e08e45"
 COLORS = (OURS, THEIRS, OTHER, "#7a9e7e", "#5b5b8a", "#b05c7a")
+#: Contestants look the same in every plot.
+CONTESTANTS = dict(zip(LABELS.values(), (OURS, "#7a9e7e", THEIRS, OTHER), strict=True))
+
+
+def color(legend: str, number: int) -> str:
+    """Of a series, by who it is or else by its place."""
+    return CONTESTANTS.get(legend, COLORS[number % len(COLORS)])
 
 
 def bars(
@@ -31,7 +38,7 @@ def bars(
     for number, (what, values) in enumerate(series.items()):
         places = [i + number * height for i in range(len(names))]
         shown = [v if v is not None else 0 for v in values]
-        drawn = axes.barh(places, shown, height, label=what, color=COLORS[number % len(COLORS)])
+        drawn = axes.barh(places, shown, height, label=what, color=color(what, number))
         axes.bar_label(drawn, [f"{v:.3g}" if v is not None else "" for v in values], fontsize=7, padding=2)
     axes.set_yticks([i + 0.4 - height / 2 for i in range(len(names))], names, fontsize=8)
     axes.invert_yaxis()
@@ -65,7 +72,7 @@ def lines(title: str, x: str, series: Mapping[str, Mapping[float, float]]) -> An
     """Seconds against something, both axes by orders of magnitude."""
     figure, axes = plt.subplots(figsize=(8, 4))
     for number, (legend, points) in enumerate(series.items()):
-        axes.plot(list(points), list(points.values()), marker="o", label=legend, color=COLORS[number % len(COLORS)])
+        axes.plot(list(points), list(points.values()), marker="o", label=legend, color=color(legend, number))
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(x)
@@ -85,6 +92,12 @@ def change(found: dict[str, Any]) -> Any:
         for way in ("planner", "incremental", "full")
     }
     return lines(f"cost against change, SF{found['scale']:g}", "share of rows changed", series)
+
+
+def same_change(measured: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that had the same changes as the smallest one, by size."""
+    by_scale = sorted(measured, key=lambda found: found["scale"])
+    return [f for f in by_scale if all(f[key] == by_scale[0][key] for key in ("fractions", "changes"))]
 
 
 def by_size(measured: Sequence[Mapping[str, Any]]) -> Any:
@@ -240,8 +253,7 @@ def main() -> None:
         kind = next((k for k in PLOTTED if file.stem.startswith(k)), None)
         if kind is not None and (kind not in CONTESTS or file.stem in newest):
             draw(file.stem, PLOTTED[kind](json.loads(file.read_text())))
-    sizes = sorted((f for f in newest.values() if f["kind"] == "tpch"), key=lambda f: f["scale"])
-    if sizes:
+    if sizes := same_change([f for f in newest.values() if f["kind"] == "tpch"]):
         draw("tpch_by_size", by_size(sizes))
 
 

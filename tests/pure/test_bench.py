@@ -279,4 +279,6 @@ def test_figures_can_be_drawn(found, tmp_path, monkeypatch):
     plots.draw("one", plots.PLOTTED[figures["kind"]](figures))
     assert (tmp_path / "one.svg").stat().st_size
     if figures["kind"] == "tpch":
-        plots.draw("sizes", plots.by_size([figures, {**figures, "scale": 10.0}]))
+        sizes = plots.same_change([{**figures, "scale": 10.0}, figures, {**figures, "scale": 30.0, "fractions": [0.1]}])
+        assert [f["scale"] for f in sizes] == [1.0, 10.0]
+        plots.draw("sizes", plots.by_size(sizes))
