@@ -45,6 +45,8 @@ class Asked:
         number(self.warm_up, "The number of rounds to warm up", 0, 1_000)
         _known(self.engines, CONTESTANTS, "contestant")
         _known((self.changes,), CHANGES, "kind of changes")
+        if not self.own:
+            raise ConfigError("No engine of ivm is among the contestants.", f"Name one of: {', '.join(ENGINES)}.")
 
     @property
     def fraction(self) -> float:
@@ -53,11 +55,8 @@ class Asked:
 
     @property
     def own(self) -> tuple[str, ...]:
-        """The contestants that are engines of ivm. Raises ConfigError where there are none."""
-        found = tuple(e for e in self.engines if e in ENGINES)
-        if not found:
-            raise ConfigError("No engine of ivm is among the contestants.", f"Name one of: {', '.join(ENGINES)}.")
-        return found
+        """The contestants that are engines of ivm, at least one."""
+        return tuple(e for e in self.engines if e in ENGINES)
 
 
 def _known(given: Sequence[str], there: Sequence[str], what: str) -> None:
