@@ -1,7 +1,9 @@
 """All contestants by turns over the same sources and the same changes, then a proof that what they made is right.
 
-round = change the sources, then each contestant in an order that changes from round to round
-phases = first build, changes, one changed row, (the same two from the shell), verification
+    round = change the sources, then each contestant in an order that changes from round to round
+    phases = first build, changes, one changed row, (the same two from the shell), verification
+
+A refresh that finds nothing to do is timed right after each refresh of ivm's.
 """
 
 from __future__ import annotations

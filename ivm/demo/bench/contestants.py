@@ -1,9 +1,11 @@
 """Who takes part: each brings the views to the newest sources, in its own place, and says what that took.
 
-spark     ivm's refresh by Spark
-auto      ivm's refresh, by the embedded engine where it can
-rebuild   Spark's CREATE OR REPLACE TABLE AS of each view's own SQL
-duckdb    DuckDB's rebuild of each view's own SQL into Parquet files
+    spark     ivm's refresh by Spark
+    auto      ivm's refresh, by the embedded engine where it can
+    rebuild   Spark's CREATE OR REPLACE TABLE AS of each view's own SQL
+    duckdb    DuckDB's rebuild of each view's own SQL into Parquet files
+
+A turn is timed by the wall clock, from the call to its return.
 """
 
 from __future__ import annotations

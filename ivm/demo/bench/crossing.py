@@ -7,7 +7,6 @@ refreshed incrementally (`mode: incremental`), one that is built anew each time,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from ivm.demo.bench.asked import Asked
@@ -26,33 +25,21 @@ WAYS = (PLANNER, INCREMENTAL, FULL)
 
 def crossing(asked: Asked, lake: Lake, steps: Steps) -> dict[str, Any]:
     """Seconds of all views by engine, share and way; rounds to warm up change the smallest share."""
-    steps.expect(len(asked.own) * (len(WAYS) + (asked.warm_up + asked.rounds * len(asked.fractions)) * len(WAYS)))
-    found: dict[str, dict[str, Any]] = {}
-    pipes: dict[str, dict[str, Refresh]] = {}
-    for engine in asked.own:
-        modes = {PLANNER: "auto", INCREMENTAL: "incremental", FULL: "auto"}
-        pipes[engine] = {w: refresh_by(engine, lake, steps, f"{engine}_{w}", mode=modes[w]) for w in WAYS}
-        for way in WAYS:
-            steps.at(f"first build: {engine}, {way}")
-            pipes[engine][way].run()
-    warm_up = [(min(asked.fractions), False)] * asked.warm_up
-    shares = warm_up + [(fraction, True) for fraction in sorted(asked.fractions) for _ in range(asked.rounds)]
-    for engine in asked.own:
-        found[engine] = {f"{f:g}": {w: [] for w in WAYS} | {"chosen": {}} for f in sorted(asked.fractions)}
-    for number, (fraction, measured) in enumerate(shares):
+    fractions = sorted(asked.fractions)
+    warm_up = [(fractions[0], False)] * asked.warm_up
+    batches = warm_up + [(fraction, True) for fraction in fractions for _ in range(asked.rounds)]
+    steps.expect(len(asked.own) * len(WAYS) * (1 + len(batches)))
+    pipes = {engine: _built(engine, lake, steps) for engine in asked.own}
+    found = {engine: {f"{f:g}": _nothing_yet() for f in fractions} for engine in asked.own}
+    for number, (fraction, measured) in enumerate(batches):
         lake.change(fraction)
         for engine in turns(asked.own, number):
-            by_way = pipes[engine]
-            run: dict[str, Callable[[], Taken]] = {w: by_way[w].run for w in (PLANNER, INCREMENTAL)}
-            run[FULL] = by_way[FULL].run_in_full
             for way in turns(WAYS, number):
                 steps.at(f"{fraction:g} of all rows changed: {engine}, {way}")
-                taken = run[way]()
-                at = found[engine][f"{fraction:g}"]
+                pipe = pipes[engine][way]
+                taken = pipe.run_in_full() if way == FULL else pipe.run()
                 if measured:
-                    at[way].append(round(taken.seconds, 3))
-                    if way == PLANNER:
-                        at["chosen"] = dict(Counter(taken.strategies.values()))
+                    _keep(found[engine][f"{fraction:g}"], way, taken)
     after = load()
     steps.expect(sum(len(p.pipe.context.views) for of in pipes.values() for p in of.values()))
     return {
@@ -60,6 +47,28 @@ def crossing(asked: Asked, lake: Lake, steps: Steps) -> dict[str, Any]:
         "load_after": after,
         "verified": {f"{e} {w}": verified(p, steps) for e, of in pipes.items() for w, p in of.items()},
     }
+
+
+def _built(engine: str, lake: Lake, steps: Steps) -> dict[str, Refresh]:
+    """An engine's three pipelines, after their first builds."""
+    found = {}
+    for way in WAYS:
+        steps.at(f"first build: {engine}, {way}")
+        mode = "incremental" if way == INCREMENTAL else "auto"
+        found[way] = refresh_by(engine, lake, steps, f"{engine}_{way}", mode=mode)
+        found[way].run()
+    return found
+
+
+def _nothing_yet() -> dict[str, Any]:
+    return {way: [] for way in WAYS} | {"chosen": {}}
+
+
+def _keep(at: dict[str, Any], way: str, taken: Taken) -> None:
+    """A round's seconds, and how many views the planner refreshed by which strategy in the last one."""
+    at[way].append(round(taken.seconds, 3))
+    if way == PLANNER:
+        at["chosen"] = dict(Counter(taken.strategies.values()))
 
 
 def with_medians(at: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """The sources that all contestants read, and a place of its own for each of them.
 
-FOLDER/data          TPC-H as Parquet, kept from run to run
-FOLDER/lake/sources  Delta tables, made anew in each run
-FOLDER/lake/NAME     what a contestant makes
+    FOLDER/data          TPC-H as Parquet, kept from run to run
+    FOLDER/lake/sources  Delta tables, made anew in each run
+    FOLDER/lake/NAME     what a contestant makes
+
+Invariant: what a run changes was made by it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Who is next: no contestant is always first, or always after the same one.
 
-order(round) = the names from another one on in every second round, each order once forwards and once backwards
+    order(2 i) = the names from the i-th on, then those before it;    order(2 i + 1) = the same backwards
+
+Pure, so that a test can count.
 """
 
 from __future__ import annotations
