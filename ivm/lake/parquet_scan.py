@@ -122,9 +122,6 @@ class ParquetScan:
 
     @functools.cached_property
     def _hidden(self) -> pa.Table:
-        """The rows that deletion vectors hide: i (the file's place), r (the row's number in it)."""
-        if "deletionVectors" not in (self._delta.protocol().reader_features or []):
-            return _HIDDEN.empty_table()
         return hidden_rows(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self._names)})
 
     def _chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
@@ -173,7 +170,9 @@ _HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
 
 
 def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
-    """The numbers of the rows that deletion vectors hide, of all files (by name, as they are numbered)."""
+    """The rows that deletion vectors hide: i (the file's place, by its name), r (the row's number in it)."""
+    if "deletionVectors" not in (delta.protocol().reader_features or []):
+        return _HIDDEN.empty_table()
     parts = []
     for batch in delta.deletion_vectors():
         vectors = pa.record_batch(batch)

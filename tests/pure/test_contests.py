@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from ivm.config import load_folder
 from ivm.demo.bench import alone, contest, crossing
 from ivm.demo.bench.asked import Asked
+from ivm.demo.bench.duck_rebuild import DuckRebuild
+from ivm.demo.bench.lake import Lake
 from ivm.demo.bench.steps import Steps
 from ivm.demo.bench.taken import Taken
 from ivm.refresh.views import View
+from tests.pure.test_bench import TABLES
 
 ALL = ("spark", "auto", "rebuild", "duckdb")
 VIEWS = [View("q03", "SELECT 1 FROM lineitem"), View("q05", "SELECT 1 FROM orders"), View("over", "SELECT 1 FROM q05")]
@@ -130,3 +135,39 @@ def test_the_planner_and_both_strategies_see_the_same_changes(party):
     assert at["chosen"] == {"incremental": 1, "full": 1}
     assert at["median"] == {"planner": 12.0, "incremental": 10.0, "full": 11.0}
     assert at["behind"] == 1.2
+
+
+def test_a_pipeline_of_a_benchmark_has_a_root_and_an_engine_of_its_own(tmp_path):
+    lake = Lake(None, tmp_path, Asked("tpch", tmp_path))
+    made = load_folder(lake.pipeline("auto", engine="auto", mode="incremental"))
+    assert made.root == str(tmp_path / "lake" / "auto" / "root")
+    assert (made.engine, made.mode) == ("auto", "incremental")
+    assert {s.location for s in made.sources} == {str(tmp_path / "lake" / "sources" / s.name) for s in made.sources}
+    assert len(made.views) == 23
+
+
+def test_what_duckdb_can_not_run_is_listed_with_its_error(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    from deltalake import write_deltalake
+
+    lake = Lake(None, tmp_path, Asked("tpch", tmp_path))
+    for table, columns in TABLES.items():
+        row = duckdb.connect().sql(f"SELECT {', '.join(_nulls(columns))}")
+        write_deltalake(lake.sources / table, row.to_arrow_table())
+    write_deltalake(lake.sources / "nation", duckdb.connect().sql(NATION).to_arrow_table(), mode="append")
+    views = [View("names", "SELECT n_name FROM nation"), View("odd", "SELECT soundex(n_name) FROM nation")]
+    duck = DuckRebuild(lake, [*views, View("over", "SELECT count(*) AS n FROM names")])
+    taken = duck.run()
+    assert duck.rows() == {"names": 2, "over": 1}
+    assert list(taken.by_view) == ["names", "over"]
+    assert "soundex" in taken.failed["odd"].lower()
+    assert list(duck.run(["over"]).by_view) == ["over"]
+
+
+NATION = "SELECT 7::BIGINT AS n_nationkey, 'N' AS n_name, 0::BIGINT AS n_regionkey, '' AS n_comment"
+
+
+def _nulls(columns: str) -> list[str]:
+    """A row of nothing with these columns ("name TYPE, ...")."""
+    named = [column.split(" ", 1) for column in re.split(r", (?=[a-z])", columns)]
+    return [f"CAST(NULL AS {type_}) AS {name}" for name, type_ in named]
