@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 
+from benchmarks.page import PLOTS, RESULTS, kept
+from ivm.demo.bench.result import LABELS
+
 mpl.use("svg")
 mpl.rcParams["svg.hashsalt"] = "ivm"  # equal figures give equal files
 
-RESULTS = Path(__file__).parent / "results"
-PLOTS = Path(__file__).parent.parent / "docs" / "plots"
 OURS, THEIRS, OTHER = "#1f6f8b", "#c9c9c9", "#e08e45"
+COLORS = (OURS, THEIRS, OTHER, "#7a9e7e", "#5b5b8a", "#b05c7a")
+#: Contestants look the same in every plot.
+CONTESTANTS = dict(zip(LABELS.values(), (OURS, "#7a9e7e", THEIRS, OTHER), strict=True))
+
+
+def color(legend: str, number: int) -> str:
+    """Of a series, by who it is or else by its place."""
+    return CONTESTANTS.get(legend, COLORS[number % len(COLORS)])
 
 
 def bars(
@@ -30,9 +38,7 @@ def bars(
     for number, (what, values) in enumerate(series.items()):
         places = [i + number * height for i in range(len(names))]
         shown = [v if v is not None else 0 for v in values]
-        drawn = axes.barh(
-            places, shown, height, label=what, color=(OURS, THEIRS, OTHER, "#7a9e7e", "#5b5b8a", "#b05c7a")[number % 6]
-        )
+        drawn = axes.barh(places, shown, height, label=what, color=color(what, number))
         axes.bar_label(drawn, [f"{v:.3g}" if v is not None else "" for v in values], fontsize=7, padding=2)
     axes.set_yticks([i + 0.4 - height / 2 for i in range(len(names))], names, fontsize=8)
     axes.invert_yaxis()
@@ -48,12 +54,60 @@ def bars(
 
 
 def tpch(found: dict[str, Any]) -> Any:
-    views = found["views"]
+    """A view's seconds by contestant."""
+    contestants = {n: c["median"]["by_view_s"] for n, c in found["contestants"].items()}
+    views = sorted({v for by_view in contestants.values() for v in by_view})
+    series = {LABELS[n]: [by_view.get(v) for v in views] for n, by_view in contestants.items()}
+    return bars(f"TPC-H SF{found['scale']:g}, {found['fractions'][0]:g} of the rows changed", views, series, "seconds")
+
+
+def alone(found: dict[str, Any]) -> Any:
+    """How many times faster than its rebuild each query is refreshed."""
+    series = {LABELS[e]: list(of["speed_up"].values()) for e, of in found["engines"].items()}
+    title = f"each query alone, SF{found['scale']:g}, {found['fractions'][0]:g} of the rows changed"
+    return bars(title, list(found["views"]), series, "times faster than Spark's rebuild")
+
+
+def lines(title: str, x: str, series: Mapping[str, Mapping[float, float]]) -> Any:
+    """Seconds against something, both axes by orders of magnitude."""
+    figure, axes = plt.subplots(figsize=(8, 4))
+    for number, (legend, points) in enumerate(series.items()):
+        axes.plot(list(points), list(points.values()), marker="o", label=legend, color=color(legend, number))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel("seconds")
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.legend(fontsize=7, frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    return figure
+
+
+def change(found: dict[str, Any]) -> Any:
+    """Seconds of all views by the share of rows that changed."""
     series = {
-        "refresh": [v["seconds"] for v in views.values()],
-        "full recompute": [v["full_s"] for v in views.values()],
+        f"{LABELS[engine]}: {way}": {float(share): at["median"][way] for share, at in of.items()}
+        for engine, of in found["engines"].items()
+        for way in ("planner", "incremental", "full")
     }
-    return bars(f"TPC-H SF{found['scale']}, {found['fraction']:.1%} changed", list(views), series, "seconds", log=False)
+    return lines(f"cost against change, SF{found['scale']:g}", "share of rows changed", series)
+
+
+def same_change(measured: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that had the same changes as the smallest one, by size."""
+    by_scale = sorted(measured, key=lambda found: found["scale"])
+    return [f for f in by_scale if all(f[key] == by_scale[0][key] for key in ("fractions", "changes"))]
+
+
+def by_size(measured: Sequence[Mapping[str, Any]]) -> Any:
+    """Seconds of all views after a change by TPC-H's scale factor, of each contestant."""
+    names = dict.fromkeys(n for found in measured for n in found["contestants"])
+    series = {
+        LABELS[n]: {f["scale"]: f["contestants"][n]["median"]["change_s"] for f in measured if n in f["contestants"]}
+        for n in names
+    }
+    return lines(f"cost against size, {measured[0]['fractions'][0]:g} of the rows changed", "scale factor", series)
 
 
 def degrees(found: dict[str, Any]) -> Any:
@@ -167,6 +221,8 @@ def soak(found: dict[str, Any]) -> Any:
 #: Which plot a result file gets, by the beginning of its name.
 PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "tpch": tpch,
+    "alone": alone,
+    "change": change,
     "degrees": degrees,
     "employees": employees,
     "streams": streams,
@@ -178,17 +234,27 @@ PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+#: Benchmarks whose figures are drawn in the newest shape only.
+CONTESTS = ("tpch", "alone", "change")
+
+
+def draw(name: str, figure: Any) -> None:
+    """Write a plot."""
+    path = PLOTS / f"{name}.svg"
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    print(path)
+
+
 def main() -> None:
     PLOTS.mkdir(exist_ok=True)
+    newest = kept()
     for file in sorted(RESULTS.glob("*.json")):
         kind = next((k for k in PLOTTED if file.stem.startswith(k)), None)
-        if kind is None:
-            continue
-        figure = PLOTTED[kind](json.loads(file.read_text()))
-        path = PLOTS / f"{file.stem}.svg"
-        figure.savefig(path, metadata={"Date": None})
-        plt.close(figure)
-        print(path)
+        if kind is not None and (kind not in CONTESTS or file.stem in newest):
+            draw(file.stem, PLOTTED[kind](json.loads(file.read_text())))
+    if sizes := same_change([f for f in newest.values() if f["kind"] == "tpch"]):
+        draw("tpch_by_size", by_size(sizes))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Write the pages that the code tells: docs/reasons.md, docs/portable.md.
+"""Write the pages that the code and the kept figures tell: docs/reasons.md, docs/portable.md, docs/results.md.
 
-python docs/generate.py
+python -m docs.generate
 """
 
 from pathlib import Path
 
+from benchmarks.page import kept, page
 from ivm.portable.casts import CASTS
 from ivm.portable.listed import AGGREGATES, SCALARS, WINDOWS
 from ivm.portable.types import FAMILIES
@@ -62,3 +63,4 @@ def portable() -> str:
 if __name__ == "__main__":
     (Path(__file__).parent / "reasons.md").write_text(table())
     (Path(__file__).parent / "portable.md").write_text(portable())
+    (Path(__file__).parent / "results.md").write_text(page(kept()))

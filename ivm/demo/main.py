@@ -20,7 +20,6 @@ from rich.table import Table
 
 from ivm.demo import tpch
 from ivm.errors import ConfigError, IvmError
-from ivm.names import table_ref
 from ivm.orchestration.api import call, trigger
 from ivm.orchestration.services import (
     HOST,
@@ -90,7 +89,7 @@ def run_demo(scale: float, batches: int, keep: bool, folder: Path, out: Console)
     # The engine that is made for small changes; who sets another one gets that.
     engine = os.environ.setdefault(ENGINE_VARIABLE, "auto")
     demo = _Demo(scale, batches, folder, out)
-    _clear(folder)
+    clear(folder)
     out.print(f"TPC-H at scale {scale} in {folder}, {batches} change batches, engine: {engine}")
     tpch.generate(folder / "data" / str(scale), scale)
     services: list[Service] = []
@@ -132,7 +131,7 @@ def run_demo(scale: float, batches: int, keep: bool, folder: Path, out: Console)
     return 0 if equal else 1
 
 
-def _clear(folder: Path) -> None:
+def clear(folder: Path) -> None:
     """Remove an earlier demo's lake and Airflow home. Raises ConfigError where the folder was not made by a demo."""
     earlier = [folder / name for name in ("lake", "airflow") if (folder / name).exists()]
     if earlier and not (folder / "data").is_dir():
@@ -242,15 +241,3 @@ def _compare(demo: _Demo, pipe: Any) -> bool:
         f"recomputing and comparing them took {time.monotonic() - started:.0f} s"
     )
     return all(found)
-
-
-def recompute_seconds(pipe: Any, view: str) -> tuple[float, str]:
-    """Seconds that Spark takes for a full recompute of a view and its overwrite into a Delta table; and that table."""
-    from ivm.refresh.verify import recompute_sql
-
-    target = f"{pipe.root}/_ivm/scratch/recompute/{view}"
-    started = time.perf_counter()
-    pipe.spark.sql(recompute_sql(pipe.context, view.lower(), pipe.context.log.manifest())).write.format("delta").mode(
-        "overwrite"
-    ).save(target)
-    return time.perf_counter() - started, f"SELECT * FROM {table_ref(target)}"

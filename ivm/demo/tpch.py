@@ -50,8 +50,13 @@ def load(spark: SparkSession, data: Path | Location, sources: Path | Location) -
         )
 
 
-def change_statements(sources: Path | Location, batch: int, fraction: float) -> list[str]:
-    """The DML of one batch: about `fraction` of the rows of each changing table."""
+def change_statements(
+    sources: Path | Location, batch: int, fraction: float, refresh_functions_only: bool = False
+) -> list[str]:
+    """The DML of one batch: about `fraction` of the rows of each changing table.
+
+    The refresh functions change orders and lineitems only, two thirds of the rows that all statements change there.
+    """
     t = {name: table_ref(f"{sources}/{name}") for name in TABLES}
     one_in = max(1, round(1 / fraction))
 
@@ -68,7 +73,7 @@ def change_statements(sources: Path | Location, batch: int, fraction: float) -> 
         "l_returnflag, l_linestatus, l_shipdate, l_commitdate, l_receiptdate, l_shipinstruct, l_shipmode, l_comment"
     )
     young = "{0} < 100000000"
-    return [
+    refresh_functions = [
         # RF1: new orders with their lineitems
         (
             f"INSERT INTO {t['orders']} SELECT {orders_columns.format(shift)} FROM {t['orders']} "
@@ -81,7 +86,9 @@ def change_statements(sources: Path | Location, batch: int, fraction: float) -> 
         # RF2: deleted orders with theirs
         f"DELETE FROM {t['orders']} WHERE {chosen('o_orderkey', 2, 3)}",
         f"DELETE FROM {t['lineitem']} WHERE {chosen('l_orderkey', 2, 3)}",
-        # updates: values, group keys, join keys
+    ]
+    # updates: values, group keys, join keys
+    updates = [
         (
             f"UPDATE {t['lineitem']} SET l_quantity = pmod(l_quantity, 50) + 1, "
             "l_discount = pmod(l_discount * 100 + 1, 11) / 100, "
@@ -103,9 +110,16 @@ def change_statements(sources: Path | Location, batch: int, fraction: float) -> 
         ),
         f"UPDATE {t['partsupp']} SET ps_supplycost = ps_supplycost + 1 WHERE {chosen('ps_partkey, ps_suppkey', 8)}",
     ]
+    return refresh_functions if refresh_functions_only else [*refresh_functions, *updates]
 
 
-def change(spark: SparkSession, sources: Path | Location, batch: int, fraction: float) -> None:
+def change(
+    spark: SparkSession,
+    sources: Path | Location,
+    batch: int,
+    fraction: float,
+    refresh_functions_only: bool = False,
+) -> None:
     """Apply one batch to the sources."""
-    for statement in change_statements(sources, batch, fraction):
+    for statement in change_statements(sources, batch, fraction, refresh_functions_only):
         spark.sql(statement).collect()

@@ -122,10 +122,7 @@ class ParquetScan:
 
     @functools.cached_property
     def _hidden(self) -> pa.Table:
-        """The rows that deletion vectors hide: i (the file's place), r (the row's number in it)."""
-        if "deletionVectors" not in (self._delta.protocol().reader_features or []):
-            return _HIDDEN.empty_table()
-        return _hidden(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self._names)})
+        return hidden_rows(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self._names)})
 
     def _chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
         """The files that may hold a match, by what the log says of their least and greatest values."""
@@ -172,8 +169,10 @@ class ParquetScan:
 _HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
 
 
-def _hidden(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
-    """The numbers of the rows that deletion vectors hide, of all files (by name, as they are numbered)."""
+def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
+    """The rows that deletion vectors hide: i (the file's place, by its name), r (the row's number in it)."""
+    if "deletionVectors" not in (delta.protocol().reader_features or []):
+        return _HIDDEN.empty_table()
     parts = []
     for batch in delta.deletion_vectors():
         vectors = pa.record_batch(batch)

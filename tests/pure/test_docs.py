@@ -34,6 +34,11 @@ def test_the_list_of_what_is_portable_is_current():
     assert (DOCS / "portable.md").read_text() == runpy.run_path(str(DOCS / "generate.py"))["portable"]()
 
 
+def test_the_page_of_results_is_current():
+    made = runpy.run_path(str(DOCS / "generate.py"))
+    assert (DOCS / "results.md").read_text() == made["page"](made["kept"]())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS.parent)))
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", plain(page)):

@@ -16,21 +16,29 @@ DEMO = Path(os.environ.get("IVM_DEMO_FOLDER", "demo"))
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="tpch")] = "tpch",
+    name: Annotated[str, typer.Argument(help="tpch, change or alone.")] = "tpch",
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.", callback=_scale)] = 1.0,
     fraction: Annotated[float, typer.Option(help="Share of rows that change.", callback=share)] = 0.001,
-    rounds: Annotated[int, typer.Option(help="Measured rounds.", min=1, max=1000)] = 2,
-    folder: Annotated[Path, typer.Option(help="Where data and lake are made.")] = Path("demo/bench"),
+    fractions: Annotated[str, typer.Option(help="Shares for `change`, by commas.")] = "0.0001,0.001,0.01,0.1,0.5",
+    rounds: Annotated[int, typer.Option(help="Measured rounds.", min=1, max=1000)] = 3,
+    warm_up: Annotated[int, typer.Option(help="Rounds before them.", min=0, max=1000)] = 2,
+    engines: Annotated[
+        str, typer.Option(help="Contestants, by commas: ivm by spark or auto, Spark's rebuild, DuckDB's.")
+    ] = "spark,auto,rebuild,duckdb",
+    changes: Annotated[str, typer.Option(help="mixed, or rf: TPC-H's refresh functions only.")] = "mixed",
+    shell: Annotated[bool, typer.Option("--shell", help="Time fresh processes, too (tpch).")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Write the figures to benchmarks/results.")] = False,
+    folder: Annotated[Path, typer.Option(help="Where data and lake are made.")] = DEMO / "bench",
     as_json: AsJson = False,
 ) -> None:
-    """Measure refreshes against full recomputes on this machine."""
+    """Measure refreshes against full rebuilds on this machine, by turns; exit 1 if a view isn't what it must be."""
     from ivm.demo.bench import run_bench
+    from ivm.demo.bench.asked import Asked, listed, shares
 
-    raise typer.Exit(
-        run_bench(
-            name, scale, fraction, rounds, Path(parameters.local_folder(folder, "--folder")), as_json, terminal.out
-        )
-    )
+    place = Path(parameters.local_folder(folder, "--folder"))
+    chosen = shares(fractions) if name == "change" else (fraction,)
+    asked = Asked(name, place, scale, chosen, rounds, warm_up, listed(engines), changes, shell)
+    raise typer.Exit(run_bench(asked, keep, as_json, terminal.out))
 
 
 def _scale(value: float) -> float:

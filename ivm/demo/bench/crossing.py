@@ -1,0 +1,78 @@
+"""Where incremental and full cross: at each share of changed rows what the planner chose, and either strategy forced.
+
+Three pipelines of one engine see the same batches: one in which the planner chooses, one whose views may only be
+refreshed incrementally (`mode: incremental`), one that is built anew each time, with the state that it keeps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ivm.demo.bench.asked import Asked
+from ivm.demo.bench.contestants import Refresh, refresh_by
+from ivm.demo.bench.lake import Lake
+from ivm.demo.bench.machine import load
+from ivm.demo.bench.record import median
+from ivm.demo.bench.steps import Steps
+from ivm.demo.bench.taken import Taken
+from ivm.demo.bench.turns import turns
+from ivm.demo.bench.verified import verified
+
+PLANNER, INCREMENTAL, FULL = "planner", "incremental", "full"
+WAYS = (PLANNER, INCREMENTAL, FULL)
+
+
+def crossing(asked: Asked, lake: Lake, steps: Steps) -> dict[str, Any]:
+    """Seconds of all views by engine, share and way; rounds to warm up change the smallest share."""
+    fractions = sorted(asked.fractions)
+    warm_up = [(fractions[0], False)] * asked.warm_up
+    batches = warm_up + [(fraction, True) for fraction in fractions for _ in range(asked.rounds)]
+    steps.expect(len(asked.own) * len(WAYS) * (1 + len(batches)))
+    pipes = {engine: _built(engine, lake, steps) for engine in asked.own}
+    found = {engine: {f"{f:g}": _nothing_yet() for f in fractions} for engine in asked.own}
+    for number, (fraction, measured) in enumerate(batches):
+        lake.change(fraction)
+        for engine in turns(asked.own, number):
+            for way in turns(WAYS, number):
+                steps.at(f"{fraction:g} of all rows changed: {engine}, {way}")
+                pipe = pipes[engine][way]
+                taken = pipe.run_in_full() if way == FULL else pipe.run()
+                if measured:
+                    _keep(found[engine][f"{fraction:g}"], way, taken)
+    after = load()
+    steps.expect(sum(len(p.pipe.context.views) for of in pipes.values() for p in of.values()))
+    return {
+        "engines": {engine: {f: with_medians(at) for f, at in of.items()} for engine, of in found.items()},
+        "load_after": after,
+        "verified": {f"{e} {w}": verified(p, steps) for e, of in pipes.items() for w, p in of.items()},
+    }
+
+
+def _built(engine: str, lake: Lake, steps: Steps) -> dict[str, Refresh]:
+    """An engine's three pipelines, after their first builds."""
+    found = {}
+    for way in WAYS:
+        steps.at(f"first build: {engine}, {way}")
+        mode = "incremental" if way == INCREMENTAL else "auto"
+        found[way] = refresh_by(engine, lake, steps, f"{engine}_{way}", mode=mode)
+        found[way].run()
+    return found
+
+
+def _nothing_yet() -> dict[str, Any]:
+    return {way: [] for way in WAYS} | {"chosen": {}}
+
+
+def _keep(at: dict[str, Any], way: str, taken: Taken) -> None:
+    """A round's seconds, and how many views the planner refreshed by which strategy in the last one."""
+    at[way].append(round(taken.seconds, 3))
+    if way == PLANNER:
+        at["chosen"] = dict(Counter(taken.strategies.values()))
+
+
+def with_medians(at: dict[str, Any]) -> dict[str, Any]:
+    """With `behind`: how many times as long as the better strategy the planner's choice took."""
+    medians = {way: median(at[way]) or 0.0 for way in WAYS}
+    better = min(medians[INCREMENTAL], medians[FULL])
+    return {**at, "median": medians, "behind": round(medians[PLANNER] / better, 2) if better else None}
