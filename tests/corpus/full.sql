@@ -54,3 +54,9 @@ SELECT t.q, c.z FROM VALUES 1, 2 AS t(q) JOIN c ON c.y = t.q
 
 -- explode_of_a_map: full, schema
 SELECT k, explode(map(k, x)) FROM a WHERE k IS NOT NULL
+
+-- qualify_of_a_name_twice: full, clause
+SELECT -k AS k, rank() OVER (ORDER BY x) AS r FROM a QUALIFY r < 8 AND k = -1
+
+-- having_of_a_joined_name_twice: full, clause
+SELECT -k AS k, count(*) AS n FROM a JOIN b USING (k) GROUP BY k HAVING n > 0 AND k < -1
