@@ -50,6 +50,29 @@ def read_as_written(tree: exp.Expression, given: Given) -> exp.Expression:
     return tree
 
 
+def without_hidden_columns(tree: exp.Expression) -> exp.Expression:
+    """The qualified tree as it is. Raises UnsupportedError for columns that an expression reads but doesn't name.
+
+    The compiler carries the columns that are named, under names of its own: a * in a function would stand for those,
+    and a text in IDENTIFIER() for one of them. A lambda's parameter that is called as a table hides that table's
+    columns, which get its name before them.
+    """
+    for star in tree.find_all(exp.Star):
+        holder = star.parent
+        counted = isinstance(holder, exp.Count) and not holder.expressions
+        listed = isinstance(holder.parent if isinstance(holder, exp.Column) else holder, exp.Select)
+        if not counted and not listed:
+            raise UnsupportedError("clause", "a * in a function, which stands for all columns,")
+    if any(function_name(f) == "identifier" for f in tree.find_all(exp.Anonymous)):
+        raise UnsupportedError("clause", "IDENTIFIER(), which names a column by a text,")
+    tables = {t.alias_or_name.lower() for t in tree.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.CTE, exp.Values)}
+    for function in tree.find_all(exp.Lambda):
+        hidden = sorted(tables & {p.name.lower() for p in function.expressions})
+        if hidden and function.this.find(exp.Column):
+            raise UnsupportedError("clause", f"a lambda whose parameter {hidden[0]} is called as a table")
+    return tree
+
+
 def without_variants(program: Program, given: Given) -> Program:
     """The program as it is. Raises UnsupportedError for VARIANT columns that a delta of the view would have to carry.
 

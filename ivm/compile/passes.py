@@ -17,7 +17,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from ivm.compile.checks import CHECKS, read_as_written, without_session_windows, without_variants
+from ivm.compile.checks import (
+    CHECKS,
+    read_as_written,
+    without_hidden_columns,
+    without_session_windows,
+    without_variants,
+)
 from ivm.compile.given import Asked, Given, given
 from ivm.compile.normal_form import normal_form
 from ivm.errors import ViewError
@@ -65,6 +71,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("generated_names", Stage.TREE, lambda tree, given: with_generated_names(tree, given.schema)),
     Pass("aggregates", Stage.TREE, lambda tree, given: with_aggregates(tree, given.analyzer)),
     Pass("qualified", Stage.TREE, lambda tree, given: qualified(tree, given.relations)),
+    Pass("hidden_columns", Stage.TREE, lambda tree, _: without_hidden_columns(tree)),
     Pass("clocks", Stage.TREE, lambda tree, given: with_clocks(tree, given.relations, given.analyzer)),
     Pass("units", Stage.UNITS, normal_form),
     Pass("variants", Stage.PROGRAM, without_variants),

@@ -30,7 +30,7 @@ class Analyzer(Protocol):
         """The output columns of a statement. Raises ViewError with the engine's own message."""
 
     def same(self, one: str, other: str) -> bool:
-        """Whether two statements mean the same to the engine."""
+        """Whether two statements mean the same to the engine; they don't where it refuses one of them."""
 
     def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
         """Which of these functions (name in lower case, number of arguments) are user-defined aggregates."""

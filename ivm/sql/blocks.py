@@ -7,10 +7,12 @@ where they can: what stays nested is what a branch is not linear in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
+
+from ivm.sql.refusals import UnsupportedError
 
 #: What (alias, column), both in lower case, means in terms of a block's leaves.
 Scope = dict[tuple[str, str], exp.Expression]
@@ -49,6 +51,12 @@ class Block:
 
     def with_outs(self, outs: Iterable[tuple[str, exp.Expression]]) -> Block:
         return Block(self.items, self.preds, list(outs))
+
+    def called(self, names: Collection[str]) -> Block:
+        """The block with its outputs called so. Raises UnsupportedError where these are more or fewer."""
+        if len(names) != len(self.outs):
+            raise UnsupportedError("schema", f"{len(self.outs)} for {len(names)} ({', '.join(names)})")
+        return self.with_outs((n, e) for n, (_, e) in zip(names, self.outs, strict=True))
 
     def renamed(self, taken: set[str]) -> Block:
         """A copy whose aliases avoid `taken` (and are added to it)."""

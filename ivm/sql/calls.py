@@ -14,6 +14,7 @@ from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Call, Unit
 from ivm.sql.blocks import rewritten, sql_of
 from ivm.sql.dialect import function_name, is_aggregate
+from ivm.sql.refusals import UnsupportedError
 
 #: The group key that tells the grouping sets of one query apart.
 SET = f"{RESERVED_PREFIX}_set"
@@ -67,6 +68,8 @@ def accumulated(name: str, call: exp.Expression, arguments: dict[str, tuple[str,
         inner, condition = call.this, call.expression.this
     function = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}.get(type(inner))
     operand = inner.this
+    if function and operand is None:
+        raise UnsupportedError("clause", f"{function}() of nothing")
     several = bool(inner.args.get("expressions"))
     if function and not isinstance(operand, exp.Distinct) and not several:
         star = isinstance(operand, exp.Star)

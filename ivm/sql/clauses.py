@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
@@ -33,21 +33,42 @@ def has_windows(node: exp.Expression) -> bool:
 
 
 def with_windows(node: exp.Select) -> exp.Select:
-    """Put the definitions of WINDOW w AS (...) where OVER w names them."""
+    """Put the definitions of WINDOW w AS (...) where OVER w names them; queries inside have definitions of their own.
+
+    Raises UnsupportedError for a name that isn't defined, and for `v AS w`.
+
+    >>> from sqlglot import parse_one
+    >>> inner = "(SELECT x, rank() OVER w AS r FROM t WINDOW w AS (ORDER BY x))"
+    >>> with_windows(parse_one(f"SELECT max(r) OVER w FROM {inner} WINDOW w AS (PARTITION BY x)")).sql()
+    'SELECT MAX(r) OVER (PARTITION BY x) FROM (SELECT x, RANK() OVER w AS r FROM t WINDOW w AS (ORDER BY x))'
+    """
     named = {w.this.name.lower(): w for w in node.args.get("windows") or []}
-    if not named:
-        return node
+    if len(named) < len(node.args.get("windows") or []):
+        raise UnsupportedError("clause", "WINDOW with two definitions of one name")
     node = node.copy()
     node.set("windows", None)
-    for window in node.find_all(exp.Window):
-        spec = named.get(str(window.args.get("alias") or "").lower())
-        if spec is not None:
-            window.set("alias", None)
-            for key in ("partition_by", "order", "spec"):
-                value = spec.args.get(key)
-                if value:
-                    window.set(key, [v.copy() for v in value] if isinstance(value, list) else value.copy())
+    for window in list(_own_windows(node)):
+        name = window.alias
+        if not name:
+            continue
+        spec = named.get(name.lower())
+        if spec is None or spec.args.get("alias"):
+            raise UnsupportedError("clause", f"OVER {name}, which names no definition in parentheses,")
+        window.set("alias", None)
+        for key in ("partition_by", "order", "spec"):
+            value = spec.args.get(key)
+            if value:
+                window.set(key, [v.copy() for v in value] if isinstance(value, list) else value.copy())
     return node
+
+
+def _own_windows(node: exp.Expression) -> Iterator[exp.Window]:
+    """The window functions of a SELECT, not those of queries inside."""
+    for child in node.iter_expressions():
+        if isinstance(child, exp.Window):
+            yield child
+        if not isinstance(child, exp.Query):
+            yield from _own_windows(child)
 
 
 def without_using(node: exp.Select) -> exp.Select:

@@ -24,6 +24,10 @@ from ivm.sql.text import relation_tables, splice
 
 def check_round_trip(sql: str, tree: exp.Expression, relations: dict[str, Relation], analyzer: Analyzer) -> None:
     """Raises UnsupportedError where Spark sees two meanings."""
+    if _pads_by_on(sql, tree):
+        raise UnsupportedError(
+            "clause", "LEFT JOIN LATERAL of a generator, which pads rows in Spark only where ON true is written,"
+        )
     copy = tree.copy()
     for join in copy.find_all(exp.Join):
         # sqlglot reads a comma as CROSS JOIN (and leaves out `pivots`); to Spark these are two plans of one meaning.
@@ -56,6 +60,21 @@ def check_round_trip(sql: str, tree: exp.Expression, relations: dict[str, Relati
             )
 
 
+def _pads_by_on(sql: str, tree: exp.Expression) -> bool:
+    """Whether a statement may have a LEFT JOIN LATERAL of what reads no table, and no ON of its own.
+
+    Without ON Spark's optimizer makes it a plain generator, whose unmatched rows are left out; sqlglot adds ON TRUE.
+
+    >>> pads = [f"SELECT k FROM t LEFT JOIN LATERAL explode(a) AS g(e) {on}" for on in ("", "ON true")]
+    >>> [_pads_by_on(p, sqlglot.parse_one(p, read=IvmSpark)) for p in pads]
+    [True, False]
+    """
+    joins = list(tree.find_all(exp.Join))
+    made = [j for j in joins if j.side == "LEFT" and isinstance(j.this, exp.Lateral) and not j.this.find(exp.Table)]
+    written = sum(t.token_type is TokenType.ON for t in sqlglot.tokenize(sql, read=IvmSpark)) if made else 0
+    return bool(made) and written < sum(j.args.get("on") is not None for j in joins)
+
+
 def _columns(names: list[str]) -> str:
     return f"({', '.join(map(ident, names))})" if names else ""
 
@@ -67,6 +86,11 @@ def spelled_casts(sql: str) -> str:
     "a > CAST('2024-01-01' AS DATE)"
     >>> spelled_casts("a > 0.5D AND b = 1L")
     'a > CAST(0.5 AS DOUBLE) AND b = CAST(1 AS BIGINT)'
+
+    One that only is a number of its type with the minus before it stays, since its cast would fail.
+
+    >>> spelled_casts("a = -128Y")
+    'a = -128Y'
     """
     tokens = sqlglot.tokenize(sql, read=IvmSpark)
     for word, text in reversed(list(itertools.pairwise(tokens))):
@@ -76,6 +100,7 @@ def spelled_casts(sql: str) -> str:
             and text.token_type is TokenType.DCOLON
             and text.start == word.start
             and literal[-1:] not in "fF"
+            and not _too_large(literal)
         ):
             sql = (
                 f"{sql[: word.start]}{sqlglot.parse_one(literal, read=IvmSpark).sql(dialect=IvmSpark)}"
@@ -86,6 +111,12 @@ def spelled_casts(sql: str) -> str:
                 f"{sql[: word.start]}CAST({sql[text.start : text.end + 1]} AS {word.text.upper()}){sql[text.end + 1 :]}"
             )
     return sql
+
+
+def _too_large(literal: str) -> bool:
+    """Whether an integer literal such as 128Y is too large for its type by itself."""
+    most = {"Y": 2**7, "S": 2**15, "L": 2**63}.get(literal[-1:].upper())
+    return most is not None and literal[:-1].isdigit() and int(literal[:-1]) >= most
 
 
 def without_on_true(sql: str) -> str:

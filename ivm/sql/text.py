@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from ivm.errors import ViewError
 from ivm.names import ident
-from ivm.sql.dialect import IvmSpark
+from ivm.sql.dialect import IvmSpark, function_name
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -24,6 +24,11 @@ def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
     found = []
     tree = query_tree(sql)
     for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Func) and function_name(table.this) == "identifier":
+            raise ViewError(
+                f"The view reads {table.this.sql(IvmSpark)}, a table that only Spark can name.",
+                "Name a source or a view as it is.",
+            )
         if _is_cte(table) or isinstance(table.this, exp.Func) or table.find_ancestor(exp.Hint):
             continue
         named = [p.meta for p in table.parts if "start" in p.meta]

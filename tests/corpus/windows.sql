@@ -108,3 +108,6 @@ SELECT k, d, x, last_value(x) OVER (PARTITION BY k ORDER BY d DESC, s) AS l, nth
 
 -- numbers_around_nulls_last: full, clause
 SELECT k, last_value(s) OVER (PARTITION BY k ORDER BY x NULLS LAST RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS l FROM a
+
+-- windows_of_one_name: incremental
+SELECT q.k, q.r0, sum(q.x) OVER w AS r FROM (SELECT k, x, rank() OVER w AS r0 FROM a WINDOW w AS (ORDER BY x)) q WINDOW w AS (PARTITION BY q.k)

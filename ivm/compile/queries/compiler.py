@@ -63,7 +63,7 @@ class Compiler:
     def program(self, tree: exp.Expression, columns: tuple[Column, ...]) -> tuple[Unit, ...]:
         self._largest = LARGEST.at_least(extent([tree]))
         blocks = self.units.aligned(self.query(tree, {}))
-        named = [b.with_outs((c.name, e) for c, (_, e) in zip(columns, b.outs, strict=True)) for b in blocks]
+        named = [b.called([c.name for c in columns]) for b in blocks]
         if not any(b.reads for b in named):
             raise UnsupportedError("no_source")
         units = finish(self.units, named, columns)
@@ -144,7 +144,7 @@ class Compiler:
             raise UnsupportedError("clause", "UNION BY NAME")
         left, right = self.query(node.left, ctes), self.query(node.right, ctes)
         names = [n for n, _ in left[0].outs]
-        right = [b.with_outs((n, e) for n, (_, e) in zip(names, b.outs, strict=True)) for b in right]
+        right = [b.called(names) for b in right]
         every = not node.args.get("distinct")
         if isinstance(node, exp.Union):
             both = self.units.aligned(left + right)

@@ -135,4 +135,4 @@ def with_names(blocks: list[Block], node: exp.Expression) -> list[Block]:
     names = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
     if not names:
         return blocks
-    return [b.with_outs((n, e) for n, (_, e) in zip(names, b.outs, strict=True)) for b in blocks]
+    return [b.called(names) for b in blocks]

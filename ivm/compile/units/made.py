@@ -101,6 +101,8 @@ class Units:
         core = Core(tuple(to_branch(b, self.relations) for b in blocks))
         self._check_scalars(core)
         columns = self.analyzer.schema(core_sql(core, schema_leaf(self.relations))) if core.columns else ()
+        if len(columns) != len(core.columns):
+            raise UnsupportedError("schema", f"{len(core.columns)} for {len(columns)} in a part of it")
         check_comparable(columns)
         if any(has_map(c.type) for c in columns):
             blocks = [
