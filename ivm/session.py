@@ -285,20 +285,26 @@ class SparkAnalyzer:
         """By the analysed plan, where implicit casts are written out."""
         from pyspark.errors import PySparkException
 
+        try:
+            plan = self._analysed(sql)
+        except PySparkException:
+            return True  # as a typed literal it isn't even parsed
+        cast = rf"cast\({re.escape(text)} as (date|time)|(date|timestamp\w*)\({re.escape(text)}[,)]"
+        return re.search(cast, plan) is not None or not plan
+
+    def variables(self, sql: str) -> tuple[str, ...]:
+        found = re.findall(r"variablereference\(system\.session\.([^=]*)=", self._analysed(sql))
+        return tuple(sorted(set(found)))
+
+    def _analysed(self, sql: str) -> str:
+        """The analysed plan of a statement as Spark writes it."""
         before = self.spark.conf.get(_PLAN_FIELDS, None)
         self.spark.conf.set(_PLAN_FIELDS, "100000")
         try:
             plans = "\n".join(str(row[0]) for row in self.spark.sql(f"EXPLAIN EXTENDED {sql}").collect())
-        except PySparkException:
-            return True  # as a typed literal it isn't even parsed
         finally:
             self.spark.conf.unset(_PLAN_FIELDS) if before is None else self.spark.conf.set(_PLAN_FIELDS, before)
-        plan = plans.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
-        return (
-            re.search(rf"cast\({re.escape(text)} as (date|time)|(date|timestamp\w*)\({re.escape(text)}[,)]", plan)
-            is not None
-            or not plan
-        )
+        return plans.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
 
     def raises(self) -> bool:
         return str(self.spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
@@ -320,12 +326,15 @@ class SparkAnalyzer:
     def _function(self, name: str, whole: str) -> Function:
         told = "\n".join(str(r[0]) for r in self.spark.sql(f"DESCRIBE FUNCTION EXTENDED {whole}").collect())
         head, _, body = told.partition("\nBody:")
-        kept = (
-            re.findall(r"(?m)^(?:Input|Returns):.*$|^.*spark\.sql\.(?:ansi\.enabled|session\.timeZone)=.*$", head)
-            if body
-            else []
-        )
-        return Function(name, " ".join(" ".join(kept).split()), body.strip())
+        if not body:
+            return Function(name, "", "", ())
+        # A parameter a line; those after the first begin with spaces.
+        inputs = re.search(r"(?ms)^Input:(.*?)^(?=\S)", head)
+        lines = [] if inputs is None else [line.strip() for line in inputs.group(1).splitlines()]
+        kept = [f"Input: {' '.join(lines)}", *re.findall(r"(?m)^Returns:.*$", head)]
+        kept += re.findall(r"(?m)^.*spark\.sql\.(?:ansi\.enabled|session\.timeZone)=.*$", head)
+        parameters = tuple(line.split()[0].strip("`") for line in lines if line not in ("", "()"))
+        return Function(name, " ".join(" ".join(kept).split()), body.strip(), parameters)
 
     def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
         own = self._own()

@@ -12,6 +12,7 @@ from ivm.plan.nodes import Column, Program, Refusal, Relation
 from ivm.sql.analyzer import Analyzer, Function
 from ivm.sql.functions import definitions, own_functions
 from ivm.sql.recursion import has_set_recursion, union_all
+from ivm.sql.refusals import refusal
 from ivm.sql.render import typed_nulls
 from ivm.sql.rules import MUTUAL_RECURSION, SET_RECURSION
 from ivm.sql.text import query_tree, relation_tables, splice
@@ -61,13 +62,21 @@ class Given(Asked):
         """The user's own functions as a program keeps them."""
         return definitions(self.called)
 
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The session's variables that the statement reads. The compiler takes none for a column, and refuses it."""
+        return self.analyzer.variables(splice(self.sql, self.nulls))
+
     def refused(self, why: Refusal) -> Program:
         """The view refreshed in full by Spark. Raises ViewError where Spark can't run it."""
         if self.beyond:
             raise ViewError(f"{self.beyond}, and {why.reason}.", why.mend)
         # What has no program has no clocks: whatever refuses it, a statement that asks for the time is due each time.
-        deterministic = why.code != "nondeterministic" and volatile(self.tree, self.relations) is None
-        return Program(self.view, self.columns, self.reads, (), (why,), deterministic, functions=self.functions)
+        # So is one that reads a variable, which anybody may set.
+        read = (refusal("nondeterministic", f"the session variable {name}") for name in self.variables)
+        whys = (why,) if why.code == "nondeterministic" else (*read, why)
+        deterministic = whys[0].code != "nondeterministic" and volatile(self.tree, self.relations) is None
+        return Program(self.view, self.columns, self.reads, (), whys, deterministic, functions=self.functions)
 
 
 def given(asked: Asked, written: str, sql: str) -> Given:

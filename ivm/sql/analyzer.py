@@ -17,12 +17,14 @@ from ivm.plan.nodes import Column
 class Function:
     """A function of the user's own.
 
-    `body` is what a SQL function returns, "" of one in another language, which nobody can look into.
+    `body` is what a SQL function returns, "" of one in another language, which nobody can look into; `parameters` are
+    what the body may call by name.
     """
 
     name: str
     signature: str
     body: str
+    parameters: tuple[str, ...]
 
 
 class Analyzer(Protocol):
@@ -46,6 +48,9 @@ class Analyzer(Protocol):
 
     def as_time(self, sql: str, text: str) -> bool:
         """Whether a query takes the string literal `text` for a date or a time, or may do so."""
+
+    def variables(self, sql: str) -> tuple[str, ...]:
+        """The names of the session's variables that a query reads."""
 
     def scalar(self, expressions: Sequence[str], from_sql: str) -> str | None:
         """None if all are deterministic scalar expressions over `from_sql`, else the engine's complaint."""

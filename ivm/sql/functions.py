@@ -32,11 +32,13 @@ def definitions(functions: Iterable[Function]) -> tuple[tuple[str, str], ...]:
 def volatile_function(functions: Iterable[Function]) -> str | None:
     """Which of these functions gives other answers by itself, in words; None if none is known to.
 
-    >>> volatile_function([Function("since", "", "datediff(current_date(), d)")])
+    >>> volatile_function([Function("since", "", "datediff(current_date(), d)", ("d",))])
     'since(), with its current_date(),'
-    >>> volatile_function([Function("n", "", "(SELECT count(*) FROM t)")])
+    >>> volatile_function([Function("n", "", "(SELECT count(*) FROM t)", ())])
     'n(), which reads tables of its own,'
-    >>> volatile_function([Function("plus", "", "x + 1"), Function("py", "", "")])
+    >>> volatile_function([Function("over", "", "x - highest", ("x",))])
+    'over(), which reads highest (none of its parameters),'
+    >>> volatile_function([Function("plus", "", "x + plus.y.a", ("x", "y")), Function("py", "", "", ())])
     """
     for function in functions:
         if not function.body:
@@ -55,4 +57,15 @@ def volatile_function(functions: Iterable[Function]) -> str | None:
             return f"{function.name}(), which reads tables of its own,"
         if why := volatile(tree, {}):
             return f"{function.name}(), with its {why},"
+        if strange := _beyond(tree, function):
+            return f"{function.name}(), which reads {strange} (none of its parameters),"
     return None
+
+
+def _beyond(tree: exp.Expression, function: Function) -> str:
+    """What a body calls by name that isn't a parameter or made in the body: a variable of the session; else empty."""
+    made = {n.alias_or_name.lower() for n in tree.find_all(exp.Alias, exp.TableAlias, exp.CTE)}
+    made |= {c.name.lower() for a in tree.find_all(exp.TableAlias) for c in a.columns}
+    known = made | {p.lower() for p in function.parameters} | {function.name}
+    named = [next(iter(c.parts)).name for c in tree.find_all(exp.Column) if not isinstance(c.this, exp.Star)]
+    return next((n for n in named if n.lower() not in known), "")

@@ -57,6 +57,9 @@ class DuckAnalyzer:
     def as_time(self, sql, text):
         return False
 
+    def variables(self, sql):
+        return ()
+
     def functions(self, names):
         return ()
 

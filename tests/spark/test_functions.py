@@ -193,3 +193,35 @@ def test_a_sql_function_that_changes_by_itself_is_refreshed_in_full(spark, body)
     program = parse_view("v", "SELECT k, ivm_hidden(k) AS h FROM t", relations, SparkAnalyzer(spark))
     assert [r.code for r in program.refusals] == ["nondeterministic"]
     assert not program.deterministic
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k FROM t WHERE k > ivm_limit",
+        "SELECT k, session.ivm_limit AS most FROM t",
+        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM t AS u WHERE u.k = t.k + ivm_limit)",
+        "SELECT ivm_over_limit(1, k) AS k FROM t",
+    ],
+)
+def test_a_view_that_reads_a_session_variable_is_refreshed_in_full(spark, sql):
+    spark.sql("DECLARE OR REPLACE VARIABLE ivm_limit INT DEFAULT 1")
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION ivm_over_limit(`x` INT COMMENT 'of: x', y INT DEFAULT 2) RETURNS INT "
+        "RETURN CASE WHEN x > y THEN ivm_over_limit.x ELSE y - ivm_limit END"
+    )
+    relations = {"t": Relation("t", "source", (Column("k", "int"),))}
+    program = parse_view("v", sql, relations, SparkAnalyzer(spark))
+    assert not program.deterministic
+    assert program.refusals[0].code == "nondeterministic"
+    assert "ivm_limit" in program.refusals[0].reason
+
+
+def test_a_sql_function_of_its_parameters_is_maintained(spark):
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION ivm_of_two(x INT, y ARRAY<INT>) RETURNS INT "
+        "RETURN x + (SELECT max(e) FROM explode(y) AS g(e)) + aggregate(y, 0, (a, b) -> a + b)"
+    )
+    relations = {"t": Relation("t", "source", (Column("k", "int"),))}
+    program = parse_view("v", "SELECT ivm_of_two(k, array(k, 1)) AS k FROM t", relations, SparkAnalyzer(spark))
+    assert "nondeterministic" not in {r.code for r in program.refusals}
