@@ -67,6 +67,8 @@ class DuckSession:
     def sql(self, text: str) -> Frame:
         if text == "SHOW USER FUNCTIONS":
             return Frame(self, "SELECT '' AS function WHERE false")
+        if text.startswith("EXPLAIN EXTENDED "):
+            return Frame(self, "SELECT '== Analyzed Logical Plan ==' AS plan")  # it has no variables
         with self.lock:
             tree = sqlglot.parse_one(_HINT.sub("", text), read="spark").transform(self._resolved)
         return Frame(self, tree.sql(dialect="duckdb"))
