@@ -252,7 +252,7 @@ def renamed(sql: str, names: Mapping[str, str]) -> str:
 def switch_on(tables: Sequence[Table]) -> None:
     """Switch the change feeds of tables on: a property of theirs; from then on their writers keep change files."""
     for table in tables:
-        native.table(table.location).alter.set_table_properties({FEED: "true"})
+        native.writable(table.location).alter.set_table_properties({FEED: "true"})
 
 
 def write(adoption: Adoption, folder: Path, name: str, root: str = ROOT) -> list[str]:

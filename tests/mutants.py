@@ -116,7 +116,7 @@ PROTOCOL: tuple[Mutant, ...] = (
     ("accumulators before an epoch include it", "ivm/refresh/inputs.py",
      'f"{EPOCH} < {self.plan.epoch} AND', 'f"{EPOCH} <= {self.plan.epoch} AND'),
     ("an abandoned epoch's batches stay", "ivm/trace/store.py",
-     "        native.table(path).delete(", "        (lambda *a, **k: None)("),
+     "        native.writable(path).delete(", "        (lambda *a, **k: None)("),
     ("a reader takes its last epoch again", "ivm/trace/store.py",
      '{native_ident(EPOCH)} > {after}', '{native_ident(EPOCH)} >= {after}'),
     ("fingerprints are not compared", "ivm/lake/log.py", "if known and known != head.fingerprint:", "if False:"),

@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ivm.lake import native
-from ivm.lake.log import commit_file, fingerprint, read_actions
+from ivm.lake.commits import commit_file, fingerprint
+from ivm.lake.log import read_actions
 from ivm.names import table_ref
 from ivm.storage.location import Location, Stat
 

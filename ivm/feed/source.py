@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from ivm.errors import SourceError, StorageError
 from ivm.feed.history import FEED, Commits, LogFolder, SparkHistory
 from ivm.lake import native
-from ivm.lake.log import commit_file
+from ivm.lake.commits import commit_file
 from ivm.lake.types import columns_of
 from ivm.names import is_path, literal, table_ref
 from ivm.parameters import location

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import StateError
-from ivm.lake import keyed, native
+from ivm.lake import handles, keyed, native
 from ivm.names import WEIGHT, native_ident
 from ivm.zset.weighted import left_of
 
@@ -57,6 +57,7 @@ def merge(
                 )
                 .execute()
             )
+    handles.keep(path, target)
     return True
 
 

@@ -107,7 +107,7 @@ def put_files(
     Where there is no table it is made, with the `schema` (by default the files' own) and configuration. Raises
     StateError where files hold other columns than the table, and what `native.committing` raises.
     """
-    there = native.table(path) if native.exists(path) else None
+    there = native.writable(path) if native.exists(path) else None
     files = list(staged_files(folder))
     if there is not None:
         schema = arrow_schema(there.schema().to_json())

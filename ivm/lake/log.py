@@ -1,15 +1,11 @@
 """The log of a Delta table, file by file: who committed what, and whether it is still the history that was read.
 
-    fingerprint(v) = hash of the bytes of commit v
-
 Invariant: a table whose commit v has the fingerprint that was kept is the table that was read, and what it held at
 v is what it held then; a version number alone says neither (backups are restored, folders are replaced).
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +15,8 @@ from deltalake import CommitProperties
 
 from ivm.errors import StateError
 from ivm.lake import native
-from ivm.storage.location import Location, Stat
+from ivm.lake.commits import commit_file, fingerprint
+from ivm.storage.location import Location
 
 #: The key of commitInfo under which our own maintenance says whose it is.
 TAG = "ivm"
@@ -57,26 +54,6 @@ def note_of(owner: str) -> str:
     'ivm/a1b2'
     """
     return f"{TAG}/{owner}"
-
-
-def commit_file(path: str, version: int) -> Location:
-    """Where a version's commit lies, if it was not cleaned up yet."""
-    return Location.of(path) / "_delta_log" / f"{version:020d}.json"
-
-
-def fingerprint(path: str, version: int) -> str:
-    """A hash of a version's commit; "" where its file is gone."""
-    file = commit_file(path, version)
-    try:
-        stat = file.stat()
-        return _fingerprint(file, stat) if stat is not None else ""
-    except OSError:
-        return ""
-
-
-@functools.lru_cache(maxsize=4096)
-def _fingerprint(file: Location, _as_it_is: Stat) -> str:
-    return hashlib.sha256(file.read()).hexdigest()[:16]
 
 
 def head_of(path: str) -> Head:

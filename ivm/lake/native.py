@@ -18,6 +18,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from ivm.errors import ConcurrentRefreshError, StateError
+from ivm.lake import handles
 from ivm.lake.shapes import plain
 from ivm.lake.types import beyond_arrow, padded_columns, unreadable
 from ivm.names import literal, native_ident, table_ref
@@ -62,8 +63,13 @@ def holds_commits(names: Iterable[str]) -> bool:
 
 
 def table(path: str, version: int | None = None) -> DeltaTable:
-    """Open a table, at a version where one is given."""
-    return DeltaTable(path, version=version)
+    """A table to read, at a version where one is given; others may share it (see `ivm.lake.handles`)."""
+    return handles.shared(path, version)
+
+
+def writable(path: str) -> DeltaTable:
+    """A table to write to, which nobody shares."""
+    return DeltaTable(path)
 
 
 def refusal(delta: DeltaTable) -> str:
@@ -201,7 +207,7 @@ def vacuum(path: str, hours: int, properties: CommitProperties | None = None) ->
     doesn't know deletion vectors for what they are: of tables that have some, only files that the log knows are
     removed.
     """
-    delta = table(path)
+    delta = writable(path)
     whole = "deletionVectors" not in (delta.protocol().writer_features or [])
     delta.vacuum(
         retention_hours=hours, dry_run=False, enforce_retention_duration=False, commit_properties=properties, full=whole
@@ -210,17 +216,24 @@ def vacuum(path: str, hours: int, properties: CommitProperties | None = None) ->
 
 def last_txn(path: str, app: str) -> int | None:
     """The last version an application committed to a table; None before the first."""
-    return opened(path, app)[1]
+    try:
+        return _last_txn(table(path), app)
+    except TableNotFoundError:
+        return None
 
 
 def opened(path: str, app: str) -> tuple[DeltaTable | None, int | None]:
-    """A table, None where there is none yet, and the last version that an application committed to it."""
+    """A table to write to, None where there is none yet, and the last version that an application committed to it."""
     try:
-        delta = table(path)
+        delta = writable(path)
     except TableNotFoundError:
         return None, None
+    return delta, _last_txn(delta, app)
+
+
+def _last_txn(delta: DeltaTable, app: str) -> int | None:
     version = delta.transaction_version(app)
-    return delta, None if version is None else int(version)
+    return None if version is None else int(version)
 
 
 def properties(app: str, version: int, note: Mapping[str, str] | None = None) -> CommitProperties:
@@ -308,4 +321,6 @@ def _write(
             configuration=dict(configuration or {}),
             commit_properties=properties(app, version, note),
         )
+    if delta is not None:
+        handles.keep(path, delta)
     return True

@@ -43,4 +43,4 @@ def archive_results(context: Context, first: int, needed: Sequence[int]) -> None
     )
     app = context.app("check_results", "archive")
     native.append(archive, texts, app, max(e for e, _ in grouped), CONFIGURATION)
-    native.table(path).delete(old, commit_properties=tagged(context.log.identity))
+    native.writable(path).delete(old, commit_properties=tagged(context.log.identity))

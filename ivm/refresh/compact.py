@@ -313,7 +313,7 @@ def _output_trace(path: str, frontier: int, state: UnitState, held: Sequence[int
     before = _shape(delta)
     dropped = f"NOT {_among(held, EPOCH)} AND ({EPOCH} <= {frontier} OR NOT {within(state.batches, EPOCH)})"
     if native.read(delta, [EPOCH], f"{dropped} LIMIT 1").num_rows:
-        delta.delete(dropped, commit_properties=tagged(owner))
+        native.writable(path).delete(dropped, commit_properties=tagged(owner))
     return _files(path, owner, TRACE_RETENTION_HOURS, before)
 
 
@@ -329,7 +329,7 @@ def _files(path: str, owner: str, hours: int, before: tuple[int, int] | None = N
     # A rewrite by delta-rs would lose what Spark stored of VARIANTs beside their bytes;
     # such tables are replaced whole anyway.
     if before[1] > 1 and not beyond_arrow(delta.schema().to_json()):
-        delta.optimize.compact(commit_properties=tagged(owner))
+        native.writable(path).optimize.compact(commit_properties=tagged(owner))
     _vacuum(path, owner, hours)
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
 

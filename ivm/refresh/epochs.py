@@ -25,7 +25,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import IvmError, StateError
 from ivm.lake import native, parquet
-from ivm.lake.log import fingerprint, tagged
+from ivm.lake.commits import fingerprint
+from ivm.lake.log import tagged
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 from ivm.storage.location import Location
 from ivm.storage.lock import Fence

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ivm.lake import native
-from ivm.lake.log import Head, fingerprint, own_head, since
+from ivm.lake.commits import fingerprint
+from ivm.lake.log import Head, own_head, since
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Manifest, UnitState
 

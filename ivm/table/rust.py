@@ -133,14 +133,14 @@ class RustTable:
         return not padded_columns(schema) and takes_files(self.path, arrow_schema(schema))
 
     def delete(self, where: Condition, commit: Commit) -> None:
-        delta = native.table(self.path)
+        delta = native.writable(self.path)
         if _done(delta, commit):
             return
         with native.committing(self.path):
             delta.delete(where(native_ident), commit_properties=_properties(commit))
 
     def compact(self, commit: Commit) -> None:
-        native.table(self.path).optimize.compact(commit_properties=_properties(commit))
+        native.writable(self.path).optimize.compact(commit_properties=_properties(commit))
 
     def vacuum(self, hours: int, commit: Commit) -> None:
         native.vacuum(self.path, hours, _properties(commit))

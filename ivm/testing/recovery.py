@@ -21,7 +21,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import IvmError
-from ivm.lake import native
+from ivm.lake import handles, native
 from ivm.names import table_ref
 from ivm.pipeline import Pipeline
 from ivm.plan.nodes import EPOCH
@@ -81,6 +81,7 @@ class Scene:
 
     def pipeline(self, folder: Path | Location) -> Pipeline:
         """A pipeline as a new process would declare it."""
+        handles.forget()
         pipe = Pipeline("faults", self.spark, f"{folder}/root", lane=self.lane, limits=self.limits)
         for name in self.sources:
             pipe.source(name, f"{folder}/sources/{name}")

@@ -219,4 +219,4 @@ def drop_epoch(path: str, epoch: int, owner: str) -> None:
         native.exists(path)
         and native.read(native.table(path), [EPOCH], f"{native_ident(EPOCH)} = {epoch} LIMIT 1").num_rows
     ):
-        native.table(path).delete(f"{EPOCH} = {epoch}", commit_properties=tagged(owner))
+        native.writable(path).delete(f"{EPOCH} = {epoch}", commit_properties=tagged(owner))

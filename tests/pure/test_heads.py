@@ -10,7 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import StateError
 from ivm.lake import native
-from ivm.lake.log import Head, fingerprint, head_of, own_head
+from ivm.lake.commits import fingerprint
+from ivm.lake.log import Head, head_of, own_head
 
 OURS = "0000-ours"
 ROWS = pa.table({"k": [1, 2, 3]})

@@ -19,7 +19,7 @@ from ivm.errors import ConfigError, SourceError, StorageError
 from ivm.feed.deltas import source_delta
 from ivm.feed.source import Source, inspect
 from ivm.lake import native, parquet
-from ivm.lake.log import fingerprint
+from ivm.lake.commits import fingerprint
 from ivm.names import parquet_ref, table_ref
 from ivm.parameters import location
 from ivm.storage import location as module
