@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from sqlglot import exp
 
 from ivm.engine.duck import Database
 from ivm.engine.rows import StagedRows
@@ -20,8 +19,12 @@ from ivm.errors import ConfigError
 from ivm.lake.shapes import plain
 from ivm.plan.nodes import Column
 from ivm.planner.limits import Limits
-from ivm.portable.statement import NotPortableError, Relation, written
+from ivm.portable.statement import NotPortableError, Relation
+from ivm.portable.translations import Translations
 from ivm.portable.versions import lacking
+
+#: Shared by all epochs of this process.
+_translations = Translations()
 
 
 class StaysWithSparkError(Exception):
@@ -51,10 +54,11 @@ def check_installed() -> None:
 
 
 class EmbeddedRun:
-    """Runs the statements of units that share datasets; threads may share it."""
+    """Runs the statements of units that share datasets, whose names have a tag; threads may share it."""
 
-    def __init__(self, lookup: Lookup, limits: Limits) -> None:
+    def __init__(self, lookup: Lookup, tag: str, limits: Limits) -> None:
         self._lookup = lookup
+        self._tag = tag
         self._limits = limits
         self._database = Database()
 
@@ -63,8 +67,16 @@ class EmbeddedRun:
         import duckdb
 
         read: dict[str, Readable] = {}
+
+        def relation(name: str, path: bool, version: int | None) -> Relation | None:
+            found = self._lookup(name, path, version)
+            if found is None:
+                return None
+            read[found.name] = found
+            return Relation(found.name, found.columns)
+
         try:
-            made = written(sql, lambda node: self._relation(node, read))
+            made = _translations.written(sql, self._tag, relation)
         except NotPortableError as reason:
             raise StaysWithSparkError(str(reason)) from reason
         wanted = [str(c.type) for c in batch or ()]
@@ -94,14 +106,3 @@ class EmbeddedRun:
     def close(self) -> None:
         """Forget all rows."""
         self._database.close()
-
-    def _relation(self, node: exp.Table, read: dict[str, Readable]) -> Relation | None:
-        version = node.args.get("version")
-        number = int(version.expression.name) if version is not None else None
-        if node.db not in ("", "delta"):
-            return None
-        found = self._lookup(node.name, node.db == "delta", number)
-        if found is None:
-            return None
-        read[found.name] = found
-        return Relation(found.name, found.columns)

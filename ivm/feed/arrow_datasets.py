@@ -38,13 +38,13 @@ class ArrowDatasets(Datasets):
     @classmethod
     def beside(cls, other: Datasets, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
         """Datasets of more inputs than another's, with names of their own."""
-        return cls(other._spark, other._scratch, f"{other._tag}_{tag}", inputs, other._limits, other.bound)
+        return cls(other._spark, other._scratch, f"{other.tag}_{tag}", inputs, other._limits, other.bound)
 
     def read_rows(self, relation: str, rows: pa.Table) -> pa.Table:
         """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""
         source = self.inputs[relation]
         keys = wide(rows).rename_columns([f"k{i}" for i in range(rows.num_columns)])
-        folder = self._scratch / f"{self._tag}_{relation}_rows"
+        folder = self._scratch / f"{self.tag}_{relation}_rows"
         wanted = [(rows.column_names, keys, False)]
         found = self._reader(relation).find(source.schema.names, wanted, folder, most=self._limits.slice_rows)
         return found.cast(source.schema)
@@ -94,7 +94,7 @@ class ArrowDatasets(Datasets):
             return
         most = self._limits.slice_rows - found.num_rows
         columns = [c.name for c in source.columns]
-        folder = self._scratch / f"{self._tag}_{relation}_{level}"
+        folder = self._scratch / f"{self.tag}_{relation}_{level}"
         indexes = [source.index(w) for w in merged]
         if all(indexes):
             rows = source.schema.empty_table()
@@ -121,9 +121,9 @@ class ArrowDatasets(Datasets):
         self, source: Input, level: int, columns: Sequence[str], merged: Sequence[Wanted], most: int
     ) -> pa.Table:
         spark = self._spark()
-        picked = picked_by(spark, merged, f"__ivm_{self._tag}_{source.relation}_{level}_keys")
+        picked = picked_by(spark, merged, f"__ivm_{self.tag}_{source.relation}_{level}_keys")
         sql = slice_sql(self._table(source.relation), columns, picked, [])
-        path = self._scratch / f"{self._tag}_{source.relation}_{level}.parquet"
+        path = self._scratch / f"{self.tag}_{source.relation}_{level}.parquet"
         spark.sql(sql).write.mode("overwrite").parquet(path.spark)
         found = parquet.dataset(path)
         if found.count_rows() > most:

@@ -64,7 +64,8 @@ class Datasets(ABC):
         #: The names that stand for rows of this process.
         self.bound = bound or Bound(spark, scratch)
         self._scratch = scratch
-        self._tag = tag
+        #: All names have it: no two datasets share one.
+        self.tag = tag
         self._limits = limits
         self.inputs = inputs
         #: How many rows the slice of a relation has, for those that have one.
@@ -119,7 +120,7 @@ class Datasets(ABC):
 
     def _name(self, relation: str, part: Part) -> str:
         """The quoted name of a part of a relation, given when a statement is first written over it."""
-        name = f"__ivm_{self._tag}_{relation}_{part.value}"
+        name = f"__ivm_{self.tag}_{relation}_{part.value}"
         with self._lock:
             if name not in self._registered:
                 self._register(name, relation, part)
@@ -174,7 +175,7 @@ class Datasets(ABC):
 
         Inside a subquery Spark 4.2 got this union wrong.
         """
-        name = f"__ivm_{self._tag}_{relation}_{state.value}_rows"
+        name = f"__ivm_{self.tag}_{relation}_{state.value}_rows"
         columns = self.inputs[relation].columns
         delta = self.delta(Leaf(relation, relation, tuple(c.name for c in columns)))
         with self._lock:
@@ -201,7 +202,7 @@ class Datasets(ABC):
         return table_ref(source.path, source.version)
 
     def _given(self, relation: str, rows: pa.Table) -> str:
-        name = f"__ivm_{self._tag}_{relation}_given"
+        name = f"__ivm_{self.tag}_{relation}_given"
         with self._lock:
             if name not in self._registered:
                 self.bound.bind(name, rows, self.inputs[relation].columns)
@@ -215,7 +216,7 @@ class Datasets(ABC):
         delta = native.table(kept.path)
         if native.rows(delta) > self._limits.accumulator_rows:
             return f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})", True
-        name = f"__ivm_{self._tag}_{unit}_accumulators"
+        name = f"__ivm_{self.tag}_{unit}_accumulators"
         with self._lock:
             if name not in self._registered:
                 self.bound.bind(name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns)

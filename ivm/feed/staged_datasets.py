@@ -83,7 +83,7 @@ class StagedDatasets(Datasets):
 
     def _staged(self, what: str, sql: str, columns: tuple[Column, ...] | None = None) -> StagedRows:
         self.bound.ready(sql)
-        return stage(self._spark(), sql, self._scratch / f"{self._tag}_{what}".lstrip("_"), columns)
+        return stage(self._spark(), sql, self._scratch / f"{self.tag}_{what}".lstrip("_"), columns)
 
     def _register(self, name: str, relation: str, part: Part) -> None:
         source = self.inputs[relation]

@@ -135,7 +135,7 @@ def _embedded(
     if isinstance(datasets, StagedDatasets):
         return {job.strategy.unit.name: "a delta or a slice is too large for this process" for job in jobs}
     reasons: dict[str, str] = {}
-    engine = EmbeddedRun(datasets.readable, inputs.context.limits)
+    engine = EmbeddedRun(datasets.readable, datasets.tag, inputs.context.limits)
 
     def run(job: Job) -> None:
         name = job.strategy.unit.name
