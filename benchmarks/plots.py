@@ -253,7 +253,8 @@ def main() -> None:
         kind = next((k for k in PLOTTED if file.stem.startswith(k)), None)
         if kind is not None and (kind not in CONTESTS or file.stem in newest):
             draw(file.stem, PLOTTED[kind](json.loads(file.read_text())))
-    if sizes := same_change([f for f in newest.values() if f["kind"] == "tpch"]):
+    sizes = same_change([f for f in newest.values() if f["kind"] == "tpch"])
+    if len(sizes) > 1:
         draw("tpch_by_size", by_size(sizes))
 
 
