@@ -6,7 +6,8 @@ What can't be relied on any more (a source's history, a table of ours) is found 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ivm.feed.source import Snapshot, gap
@@ -52,8 +53,10 @@ def plan_epoch(
     wanted = _with_upstream(compiled, views, context.broken)
     tasks: dict[str, ViewTask] = {}
     now = as_instant(context.clock())
+    # Asked for once for all views: each of some forty settings is an answer of the JVM's.
+    asked = functools.cache(functools.partial(_settings_now, context, may_start))
     for name in (n for n in compiled if n in wanted):
-        task = _task(context, compiled[name], snapshots, manifest, integrity, tasks, now, name in rebuild, may_start)
+        task = _task(context, compiled[name], snapshots, manifest, integrity, tasks, now, name in rebuild, asked)
         tasks[name] = task if name in rebuild else _permitted(context, name, task)
     if all(t.strategy == StrategyKind.UNCHANGED for t in tasks.values()) and not integrity.adopted:
         return None
@@ -112,7 +115,7 @@ def _task(
     tasks: dict[str, ViewTask],
     now: int,
     rebuild: bool,
-    may_start: bool,
+    asked: Callable[[bool], dict[str, str]],
 ) -> ViewTask:
     program, definition = compiled.program, compiled.definition
 
@@ -157,7 +160,7 @@ def _task(
                     moved = True
                 if upstream is not None and upstream.since > cursor.epoch:
                     return task(StrategyKind.FULL, "upstream_replaced", f"{relation!r} was replaced as a whole")
-    other = changed(state.settings, _now(context, moved, may_start) or state.settings)
+    other = changed(state.settings, asked(moved) or state.settings)
     if other:
         return task(StrategyKind.FULL, "settings_changed", f"the session's settings changed: {other}")
     if not moved:
@@ -167,7 +170,7 @@ def _task(
     return task(StrategyKind.INCREMENTAL, "incremental", "only what changed is applied")
 
 
-def _now(context: Context, moved: bool, may_start: bool) -> dict[str, str]:
+def _settings_now(context: Context, may_start: bool, moved: bool) -> dict[str, str]:
     """The session's settings; {} where they aren't asked for.
 
     A refresh that finds nothing to do starts no Spark to ask, nor does one of which Spark may have nothing to do: the
