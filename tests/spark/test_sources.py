@@ -197,7 +197,7 @@ def _(t: Ground) -> None:
     merge = t.delta.merge(matched, "t.k = s.k", source_alias="s", target_alias="t")
     merge.when_matched_update({"v": "s.v"}).when_not_matched_insert({"k": "s.k", "v": "s.v"}).execute()
     t.put((3, 1), mode="overwrite", predicate="k = 3")
-    t.put((1, 1), (2, 1), (2, 2), mode="overwrite")
+    t.put((1, 1), (2, 1), (2, 4), mode="overwrite")  # other rows than a new ground has
 
 
 @event("UPDATE by delta-rs", FULL + "is an UPDATE by delta-rs, whose change files leave out rows")
