@@ -108,11 +108,15 @@ def history(context: Context, view: str = "", limit: int = 20) -> list[Passed]:
     return found[::-1][:limit]
 
 
-def _epochs(context: Context) -> dict[int, _Epoch]:
-    """Events by epoch; one that a stop left in the log and in the archive counts once."""
-    found: dict[int, _Epoch] = {}
+def all_events(context: Context) -> list[Event]:
+    """Those of the log and of its archive, by epoch; one that a stop left in both counts once."""
     events = {(e.epoch, e.status, e.unit, e.at): e for e in (*_archived(context), *context.log.events())}
-    for event in sorted(events.values(), key=lambda e: (e.epoch, e.at)):
+    return sorted(events.values(), key=lambda e: (e.epoch, e.at))
+
+
+def _epochs(context: Context) -> dict[int, _Epoch]:
+    found: dict[int, _Epoch] = {}
+    for event in all_events(context):
         found.setdefault(event.epoch, _Epoch()).take(event)
     return found
 
