@@ -49,6 +49,9 @@ LOCAL_CONF = {
     "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
     # Spark's 10,000 tasks for VACUUM to list one folder took a minute and a half on two cores.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * (os.cpu_count() or 1)),
+    # Each aggregate, sort and join of a task takes a page before its first row. Spark's 64 MB (of a heap of 4 GB) cost more
+    # than the work on small rows, and as objects of many regions they make the collector mark the heap again and again.
+    "spark.buffer.pageSize": "2m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # Python functions run in this environment, not in whichever python3 is first on the path.
@@ -59,12 +62,16 @@ SMALL_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
+    # Projections, too: their code is written anew each time, to be found in the cache by its text.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # It only costs planning time here, and Spark 4.2's fails on a UNION of selects with EXISTS as a value.
     "spark.sql.constraintPropagation.enabled": "false",
 }
 #: For statements over more: compiled (once for each form of plan),
 #: and a few megabytes are already read by several cores.
 LARGE_CONF = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.files.openCostInBytes": "262144",
 }

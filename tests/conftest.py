@@ -14,6 +14,15 @@ settings.load_profile("ivm")
 #: Definitions that only `spark-pipelines`, or what reads them in its place, can run; what only runs in Airflow.
 collect_ignore = ["sdp_shop", "airflow/dags", "airflow/again.py"]
 
+# A JVM of the tests runs thousands of statements over a few rows each: compiling them, and the JVM's own code a second
+# time, took 40 % of the suite's processor seconds. What is LARGE is compiled all the same; at night everything is.
+if os.environ.get("IVM_NIGHTLY") != "1":
+    os.environ.setdefault(
+        "SPARK_SUBMIT_OPTS",
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+        " -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN",
+    )
+
 # One session for all tests fills 2 GB: broadcasts up to Spark's share of it, and what Delta keeps of the tables.
 os.environ.setdefault("IVM_DRIVER_MEMORY", "3g")
 
