@@ -49,8 +49,8 @@ LOCAL_CONF = {
     "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
     # Spark's 10,000 tasks for VACUUM to list one folder took a minute and a half on two cores.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * (os.cpu_count() or 1)),
-    # Each aggregate, sort and join of a task takes a page before its first row. Spark's 64 MB (of a heap of 4 GB) cost more
-    # than the work on small rows, and as objects of many regions they make the collector mark the heap again and again.
+    # Each aggregate, sort and join of a task takes a page before its first row. Spark's 64 MB (of a heap of 4 GB) cost
+    # more than the work on few rows; as objects of many regions they make the collector mark the heap again and again.
     "spark.buffer.pageSize": "2m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
