@@ -6,7 +6,9 @@ import json
 import re
 import shutil
 import urllib.error
+import urllib.parse
 import urllib.request
+from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -21,10 +23,12 @@ from ivm.refresh.history import Passed
 from ivm.ui import server as serving
 from ivm.ui.drawing import Box, graph, timeline
 from ivm.ui.facts import folders
-from ivm.ui.site import Site
+from ivm.ui.site import HTML, JSON, Site
 from ivm.ui.tags import el, html
 from tests.pages import served
 from tests.pure.duck_session import DuckSession
+from tests.pure.hostile import TEXTS, Rng
+from tests.pure.test_hostile import seeds
 from tests.scenes import ORDERS, path, scene
 
 HOSTILE = "<script>alert('x')</script>"
@@ -208,6 +212,33 @@ def test_what_is_wrong_is_a_sentence_and_hides_nothing_else(place, tmp_path):
     assert "there is nothing at" in json.loads(site.answer("/p/other/index.json")[2])["error"]
     for address in ("/p/nobody/", "/p/shop/v/nobody/", "/x", "/p/shop/../..", "/p/%2e%2e/", "nowhere", ""):
         assert site.answer(address)[0] == 404, address
+
+
+def address(rng: Rng) -> str:
+    """One that leads somewhere with parts left out, doubled or broken, or any texts."""
+    parts = rng.choice((["p", "shop"], ["p", "shop", "v", "totals"], ["p", "shop", "v", "totals", "held"], ["p"], []))
+    parts = [*parts, rng.choice(("", "index.json", "style.css"))]
+    for _ in range(rng.randrange(4)):
+        at, text = rng.randrange(len(parts)), rng.choice((*TEXTS, HOSTILE, "..", "%00", "%", "?a=1", "#"))
+        quoted = urllib.parse.quote(text, safe="", errors="replace")
+        parts[at : at + rng.randrange(2)] = rng.choice(([quoted], [text], [quoted, text]))
+    return "/" + "/".join(parts)
+
+
+def test_hostile_addresses_lead_to_a_page_or_nowhere(place):
+    site, found = site_of(place), Counter()
+    for seed in seeds(0.1, 150):
+        asked = address(Rng(seed))
+        status, kind, text = site.answer(asked)
+        assert status in (200, 404), (asked, status, text)
+        assert "Traceback" not in text, asked
+        if kind == JSON:
+            json.loads(text)
+        elif kind == HTML:
+            assert {tag for tag, _ in Page(text).elements} <= TAGS, asked
+        found[status] += 1
+    assert min(found.values()) > 10, found
+    assert len(found) == 2, found
 
 
 def test_names_of_folders(place, tmp_path):
