@@ -35,6 +35,8 @@ from ivm.times.lattice import Time, checked, join
 from ivm.zset.weighted import consolidate
 
 _TAG = "ivm.description"
+#: Nobody travels back in it, its times are columns: of its log only what follows the last checkpoint is of use.
+_CONFIGURATION = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 0 days"}
 #: The time column of a totally ordered trace.
 TIME = "time_0"
 #: The bytes of a row group of its files: small enough that a search for few keys reads little.
@@ -100,7 +102,10 @@ class ArrangedTrace:
         )
         times = {f"time_{i}": pa.int64() for i in range(dimensions)}
         schema = pa.schema([*keys.items(), *values.items(), *times.items(), *diffs.items()])
-        write_deltalake(path, schema.empty_table(), mode="error", commit_properties=_committed(description, 0))
+        properties = _committed(description, 0)
+        write_deltalake(
+            path, schema.empty_table(), mode="error", configuration=_CONFIGURATION, commit_properties=properties
+        )
         return cls(path)
 
     @classmethod
@@ -120,7 +125,7 @@ class ArrangedTrace:
         if not takes_files(path, schema):
             Location.of(path).drop()
         version = DeltaTable(path).version() + 1 if native.exists(path) else 0
-        put_files(path, rows, "overwrite", _committed(description, version), schema)
+        put_files(path, rows, "overwrite", _committed(description, version), schema, _CONFIGURATION)
         return cls(path)
 
     @property

@@ -183,3 +183,12 @@ def test_an_arrangement_follows_only_the_history_that_it_came_from(tmp_path, mon
     assert told == [(5, "five")]
     assert brought(7, "seven") == "anew", "the feed after another commit tells nothing"
     assert told[1:] == [(6, "six")]
+
+
+def test_the_log_does_not_grow_with_the_batches(tmp_path):
+    """Seen: 47 entries after 47 epochs; Delta's own checkpoints come after 100 commits and keep 30 days."""
+    made = trace(tmp_path / "t", 1)
+    for time in range(1, 36):
+        made.append(batch([((1, f"v{time}"), time, 1)], 1), Frontier.of(time + 1))
+    assert len(list((tmp_path / "t" / "_delta_log").glob("*.json"))) <= 12
+    assert len(ArrangedTrace(str(tmp_path / "t")).read(35).to_pylist()) == 35
