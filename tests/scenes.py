@@ -167,14 +167,14 @@ def faults(points: Sequence[Point], stride: int = 1, every: bool = NIGHTLY) -> l
 
 
 def tries(lake: Scene, act: Callable[[Any], Any], wanted: Sequence[Fault], at_once: int) -> Iterator[Try]:
-    """Several faults a try, far from each other; one that was not reached comes again, as the first one at last."""
+    """Several faults a try, far from each other; one that was not reached comes again."""
     left = list(wanted)
     while left:
         size = min(at_once, len(left))
         chosen = [left[i * len(left) // size] for i in range(size)]
         found = lake.tried(act, chosen, late=len(left) % 5 == 0)
         yield found
-        if chosen[0] not in found.struck:
+        if not found.struck:
             left.remove(chosen[0])  # in another order of the threads there is no such write
         left = [f for f in left if f not in found.struck]
 

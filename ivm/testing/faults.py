@@ -1,11 +1,11 @@
-"""The fault injector: a process dies, or one write fails, at a chosen write under the pipeline's root.
+"""The fault injector: a process dies, or writes fail, at chosen writes under the pipeline's root.
 
 It wraps the primitives that write (delta-rs, Spark's writers and statements, files and folders), not the protocol's
 own functions, so that it knows nothing of the protocol that it tests. Each write under the roots is a *point*:
 
     with Injector([root]) as counted:              # counts the points of a run
         pipe.refresh()
-    with Injector([root], Fault(Moment.AFTER, counted.points[17])):
+    with Injector([root], [Fault(Effect.DIE, Moment.AFTER, counted.points[17])]):
         pipe.refresh()                             # raises Killed once that write is done
 
 Invariant: without a fault, a wrapped write does what the plain one does; points are named by what they write, so that
@@ -118,16 +118,20 @@ class Fault:
 
 @dataclass
 class Injector:
-    """Wraps the primitives while it is entered. One at a time in a process; `fault` None only counts."""
+    """Wraps the primitives while it is entered. One at a time in a process; without faults it only counts.
+
+    Each fault strikes once, and at a write at most one: the first that is for it. No more than `most` strike.
+    """
 
     roots: Sequence[str | Path]
-    fault: Fault | None = None
+    faults: Sequence[Fault] = ()
+    most: int = 1
     real: bool = False
     #: Writes of engines that tests put in Spark's place.
     more: Sequence[Primitive] = ()
     points: list[Point] = field(default_factory=list)
-    #: Whether the fault has struck, and whether the process counts as dead since.
-    struck: Point | None = None
+    #: Where the faults that struck did, and whether the process counts as dead since.
+    struck: dict[Fault, Point] = field(default_factory=dict)
     dead: bool = False
 
     def __post_init__(self) -> None:
@@ -199,25 +203,24 @@ class Injector:
     def _write(
         self, kind: Kind, label: str, relative: str, path: str, act: Callable[[], Any], kwargs: dict[str, Any]
     ) -> Any:
-        moment = self._arrive(label, relative, kind.divisible)
-        if moment is None:
+        fault = self._arrive(label, relative, kind.divisible)
+        if fault is None:
             result = act()
             self._check_alive()
             return result
-        assert self.fault is not None
-        fails = self.fault.effect is Effect.FAIL
+        fails = fault.effect is Effect.FAIL
         if fails and kind is Kind.REMOVE and kwargs.get("ignore_errors"):
             return None  # it would have swallowed the error: the folder stays
-        if moment is Moment.AMID:
+        if fault.moment is Moment.AMID:
             kind.amid(act, path)
-        if moment is Moment.AFTER:
+        if fault.moment is Moment.AFTER:
             act()
         if fails:
-            raise kind.error(self.fault.trouble.name, path)
+            raise kind.error(fault.trouble.name, path)
         return self._die()
 
-    def _arrive(self, label: str, relative: str, divisible: bool) -> Moment | None:
-        """Count the write; says at which moment of it the fault strikes, if it does."""
+    def _arrive(self, label: str, relative: str, divisible: bool) -> Fault | None:
+        """Count the write; returns the fault that strikes it, if one does."""
         with self._lock:
             if self.dead:
                 raise Killed
@@ -225,12 +228,14 @@ class Injector:
             self._seen[named] += 1
             point = Point(*named, self._seen[named], divisible)
             self.points.append(point)
-            if self.fault is None or self.struck or self.fault.at not in (point, len(self.points)):
+            here = (f for f in self.faults if f not in self.struck and f.at in (point, len(self.points)))
+            fault = next(here, None)
+            if fault is None or len(self.struck) >= self.most:
                 return None
-            self.struck = point
-            if self.fault.effect is Effect.DIE and self.fault.moment is not Moment.AFTER:
+            self.struck[fault] = point
+            if fault.effect is Effect.DIE and fault.moment is not Moment.AFTER:
                 self.dead = True  # other threads write nothing from now on
-            return self.fault.moment
+            return fault
 
     def _check_alive(self) -> None:
         if self.dead:

@@ -37,27 +37,29 @@ if TYPE_CHECKING:
 
 #: Refreshes within which a pipeline must be well again.
 REFRESHES = 3
+#: So many writes fail in one run of an action.
+TOGETHER = 4
 Action = Callable[[Pipeline], Any]
 
 
 @dataclass
 class Try:
-    """Faults one after the other, and what came of them."""
+    """Faults of an action, and what came of its runs."""
 
-    faults: list[Fault]
-    #: Those that struck: another one's point was not reached, since an earlier one changed what there was to do.
-    struck: list[Fault] = field(default_factory=list)
-    #: What the faulty runs said: killed, ok, or an error.
-    said: list[str] = field(default_factory=list)
+    faults: Sequence[Fault]
+    #: Those that struck in each run of the action, and what it said: killed, ok, or an error.
+    runs: list[tuple[list[Fault], str]] = field(default_factory=list)
     refreshes: int = 0
     troubles: list[str] = field(default_factory=list)
 
+    @property
+    def struck(self) -> list[Fault]:
+        """Those that struck: another one's point was not reached, since an earlier one changed what there was to do."""
+        return [f for run, _ in self.runs for f in run]
+
     def __str__(self) -> str:
-        faults = ", then ".join(
-            f"{f} (it said: {t or 'ok'}{'' if f in self.struck else '; not reached'})"
-            for f, t in zip(self.faults, self.said, strict=False)
-        )
-        return f"{faults}: {'; '.join(self.troubles) or 'right'} after {self.refreshes} refreshes"
+        told = [f"{' and '.join(map(str, run)) or 'no fault'} (it said: {said or 'ok'})" for run, said in self.runs]
+        return f"{', then '.join(told)}: {'; '.join(self.troubles) or 'right'} after {self.refreshes} refreshes"
 
 
 @dataclass
@@ -134,25 +136,29 @@ class Scene:
         return counted.points
 
     def tried(self, action: Action, faults: Sequence[Fault], late: bool = False) -> Try:
-        """An action, again and again with one fault after the other, then the recovery by new processes.
+        """Runs of an action until its faults have struck, or none is reached; then the recovery by new processes.
 
-        Returns what is not right then.
+        Returns what is not right then. A run ends with a death; of the writes that fail it has `TOGETHER` at most, or
+        one would hide what comes of another.
         Between the runs the sources move on; `late`, only when all is well again, which is judged before.
         """
         folder = self._copy(f"try_{self._tries}")
         self._tries += 1
-        found = Try(list(faults))
-        followed = 0
-        for fault in faults:
-            with Injector([f"{folder}/root"], fault, more=self.writes) as injector:
-                found.said.append(said(lambda: action(self.pipeline(folder))))
-            found.struck += [fault] if injector.struck is not None else []
+        found = Try(faults)
+        followed = len(self.follow_up) if late else 0
+        while left := [f for f in faults if f not in found.struck]:
+            with Injector([f"{folder}/root"], left, most=TOGETHER, more=self.writes) as injector:
+                text = said(lambda: action(self.pipeline(folder)))
+            found.runs.append((list(injector.struck), text))
+            if not injector.struck and followed >= len(self.follow_up):
+                break
             if not late:
                 self._follow(folder, followed + 1, followed)
                 followed += 1
-        found.troubles += [f"a traceback: {text}" for text in found.said if text.startswith("!")]
+        found.troubles += [f"a traceback: {text}" for _, text in found.runs if text.startswith("!")]
         if late:
             self.judged(folder, found, followed=False)
+            followed = 0
         self._follow(folder, len(self.follow_up), followed)
         self.judged(folder, found, followed=True)
         folder.drop()

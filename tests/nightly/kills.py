@@ -59,9 +59,9 @@ def client(remote: str, folder: str, views: Mapping[str, str], action: str, faul
 
     lake = Scene(SparkSession.builder.remote(remote).create(), Path(folder), views, ("orders", "customers"))
     verb, _, rest = action.partition(":")
-    with Injector([lake.folder / "root"], Fault.parse(fault) if fault else None, real=True) as injector:
+    with Injector([lake.folder / "root"], [Fault.parse(fault)] if fault else [], real=True) as injector:
         text = said(lambda: act(lake, verb, rest))
-    says.send({"said": text, "struck": str(injector.struck or ""), "points": len(injector.points)})
+    says.send({"said": text, "struck": "".join(map(str, injector.struck.values())), "points": len(injector.points)})
 
 
 def act(lake: Scene, verb: str, rest: str) -> Any:

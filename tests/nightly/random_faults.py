@@ -76,12 +76,12 @@ class Case:
             ),
             (8, 1, 1),
         )[0]
-        with Injector([self.folder / "root"], fault) as injector:
+        with Injector([self.folder / "root"], [fault]) as injector:
             text = said(act)
         dies = fault.effect is Effect.DIE
-        hit = injector.struck is not None
+        hit = bool(injector.struck)
         self.counts.add(actions=1, kills=int(hit and dies), failures=int(hit and not dies))
-        self.told.append(f"{name}, {fault} ({injector.struck or 'not reached'}): {text or 'ok'}")
+        self.told.append(f"{name}, {fault} ({injector.struck.get(fault, 'not reached')}): {text or 'ok'}")
         return len(injector.points) if not hit else points
 
     def beyond_spark(self) -> list[str]:

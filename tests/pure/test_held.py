@@ -162,7 +162,7 @@ def test_an_epoch_whose_dropping_dies_is_not_gone_on_with(lake, monkeypatch, num
     add(lake, "customers", (1, "alias", "west"))
     with dying(monkeypatch, "ivm.refresh.run.step_check"):
         lake.pipeline(lake.folder).refresh()
-    with Injector([lake.folder / "root"], Fault(Effect.DIE, Moment.AFTER, number), more=WRITES):
+    with Injector([lake.folder / "root"], [Fault(Effect.DIE, Moment.AFTER, number)], more=WRITES):
         said(lambda: pipeline(lake).backfill("totals"))
     assert right_in_the_end(lake)
     assert leftovers(pipeline(lake)) == []

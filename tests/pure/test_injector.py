@@ -70,12 +70,12 @@ def test_death_before_and_after_each_point(tmp_path, place):
     for moment in (Moment.BEFORE, Moment.AFTER):
         root = tmp_path / moment.value
         root.mkdir()
-        with Injector([root], Fault(Effect.DIE, moment, place + 1)) as injector:
+        with Injector([root], [Fault(Effect.DIE, moment, place + 1)]) as injector:
             with pytest.raises(Killed):
                 work(root)
             with pytest.raises(Killed):
                 work(root)  # a dead process writes nothing
-        assert str(injector.struck) == POINTS[place]
+        assert [str(p) for p in injector.struck.values()] == [POINTS[place]]
         assert len(injector.points) == place + 1
         done = place + (moment is Moment.AFTER)
         assert (root / "t").exists() == (done >= 1)
@@ -90,11 +90,11 @@ def test_half_done_writes_leave_what_a_crash_leaves(tmp_path):
         root = tmp_path / path.replace("/", "_")
         root.mkdir()
         with (
-            Injector([root], Fault(Effect.DIE, Moment.AMID, Point(kind, path, 1, True))) as injector,
+            Injector([root], [Fault(Effect.DIE, Moment.AMID, Point(kind, path, 1, True))]) as injector,
             pytest.raises(Killed),
         ):
             work(root)
-        assert injector.struck is not None
+        assert injector.struck
         return root
 
     table = struck("t", "delta delete") / "t"
@@ -109,7 +109,7 @@ def test_half_done_writes_leave_what_a_crash_leaves(tmp_path):
 @pytest.mark.parametrize("trouble", Trouble)
 def test_a_write_fails_once_as_its_library_does(tmp_path, trouble):
     fault = Fault(Effect.FAIL, Moment.BEFORE, Point("delta append", "t", 1, True), trouble)
-    with Injector([tmp_path], fault) as injector:
+    with Injector([tmp_path], [fault]) as injector:
         with pytest.raises(Exception, match=r"os error|Failed to commit") as raised:
             native.write_deltalake(str(tmp_path / "t"), ROWS, mode="append")
         assert isinstance(raised.value, CommitFailedError if trouble is Trouble.COMMIT else OSError)
@@ -117,7 +117,7 @@ def test_a_write_fails_once_as_its_library_does(tmp_path, trouble):
     assert len(injector.points) == 2
     assert DeltaTable(tmp_path / "t").version() == 0
     with (
-        Injector([tmp_path], Fault(Effect.FAIL, Moment.BEFORE, 1)),
+        Injector([tmp_path], [Fault(Effect.FAIL, Moment.BEFORE, 1)]),
         pytest.raises(OSError, match="No space left") as full,
     ):
         (tmp_path / "x").write_text("x")
@@ -125,14 +125,14 @@ def test_a_write_fails_once_as_its_library_does(tmp_path, trouble):
 
 
 def test_an_answer_that_is_lost_after_the_write(tmp_path):
-    with Injector([tmp_path], Fault(Effect.FAIL, Moment.AFTER, 1)), pytest.raises(OSError, match="No space left"):
+    with Injector([tmp_path], [Fault(Effect.FAIL, Moment.AFTER, 1)]), pytest.raises(OSError, match="No space left"):
         native.write_deltalake(str(tmp_path / "t"), ROWS, mode="append")
     assert DeltaTable(tmp_path / "t").version() == 0
 
 
 def test_a_folder_that_can_not_be_removed_stays_in_silence_where_that_is_asked_for(tmp_path):
     (tmp_path / "d").mkdir()
-    with Injector([tmp_path], Fault(Effect.FAIL, Moment.BEFORE, 1)):
+    with Injector([tmp_path], [Fault(Effect.FAIL, Moment.BEFORE, 1)]):
         shutil.rmtree(tmp_path / "d", ignore_errors=True)
     assert (tmp_path / "d").exists()
 
@@ -140,7 +140,7 @@ def test_a_folder_that_can_not_be_removed_stays_in_silence_where_that_is_asked_f
 def test_a_real_death_ends_the_process(tmp_path):
     code = (
         "import sys; from pathlib import Path; from ivm.testing.faults import *; root = Path(sys.argv[1])\n"
-        "with Injector([root], Fault.parse('die_after:1'), real=True):\n"
+        "with Injector([root], [Fault.parse('die_after:1')], real=True):\n"
         "    try: (root / 'one').write_text('1'); (root / 'two').write_text('2')\n"
         "    finally: (root / 'three').write_text('3')"
     )

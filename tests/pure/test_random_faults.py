@@ -94,11 +94,12 @@ def test_any_view_survives_any_faults(sql, first, batches):
                 else:
                     write_deltalake(_path(lake, table), _rows(table, changed), mode="append")
                 COUNTS.add(maintenance=int(_maintained(lake.folder / maintained, maintenance)))
-                with Injector([folder / "root"], fault, more=WRITES) as injector:
+                with Injector([folder / "root"], [fault], more=WRITES) as injector:
                     text = said(lambda: _act(lake, action))  # noqa: B023 - it is called at once
-                struck, died = injector.struck is not None, fault.effect is Effect.DIE and injector.struck is not None
+                struck = bool(injector.struck)
+                died = struck and fault.effect is Effect.DIE
                 COUNTS.add(kills=int(died), failures=int(struck and not died), unstruck=int(not struck))
-                told.append(f"{action}, {fault} ({injector.struck or 'not reached'}): {text or 'ok'}")
+                told.append(f"{action}, {fault} ({injector.struck.get(fault, 'not reached')}): {text or 'ok'}")
             _recovered(lake, told)
             COUNTS.add(recoveries=1)
     COUNTS.add(programs=1)

@@ -108,7 +108,7 @@ def test_a_build_that_dies_is_taken_up_by_the_next_process(s3):
     made.save()
     wanted = [Fault(Effect.DIE, Moment.BEFORE, 9), Fault(Effect.DIE, Moment.AFTER, 14)]
     found = made.tried(act, wanted)
-    assert found.said == ["killed", "killed"]
+    assert [text for _, text in found.runs] == ["killed", "killed"]
     assert found.troubles == [], found
 
 
