@@ -41,6 +41,10 @@ from ivm.session import error_text
 from ivm.table.protocol import Commit, Verb
 from ivm.trace.store import TRACE_RETENTION_HOURS
 
+#: Bytes of a file of what only grows: events and results that were archived. All that is smaller is read and written
+#: with each compaction, and a text is a hundred times as large in memory.
+ARCHIVED = 4_000_000
+
 
 @dataclass(frozen=True)
 class Compaction:
@@ -129,9 +133,10 @@ def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
     for file in old:
         file.drop()
     archive_results(context, first, needed)
-    for path in (layout.archive, layout.archived_checks, layout.check_results, layout.facts):
+    histories = dict.fromkeys((layout.archive, layout.archived_checks, layout.check_results), ARCHIVED)
+    for path, target in {**histories, layout.facts: None}.items():
         if native.exists(path):
-            _files(path, owner, 0)
+            _files(path, owner, 0, target=target)
 
 
 def _unit(
@@ -322,14 +327,19 @@ def _among(epochs: Sequence[int], column: str) -> str:
     return within(tuple((e, e) for e in epochs), column) if epochs else "false"
 
 
-def _files(path: str, owner: str, hours: int, before: tuple[int, int] | None = None) -> Compaction:
-    """Rewrite small files together and remove files older than the retention."""
+def _files(
+    path: str, owner: str, hours: int, before: tuple[int, int] | None = None, target: int | None = None
+) -> Compaction:
+    """Rewrite small files together, up to `target` bytes each, and remove files older than the retention.
+
+    Without a target it is the table's own (`delta.targetFileSize`), or that of delta-rs (100 MB).
+    """
     delta = native.table(path)
     before = before or _shape(delta)
     # A rewrite by delta-rs would lose what Spark stored of VARIANTs beside their bytes;
     # such tables are replaced whole anyway.
     if before[1] > 1 and not beyond_arrow(delta.schema().to_json()):
-        native.writable(path).optimize.compact(commit_properties=tagged(owner))
+        native.writable(path).optimize.compact(target_size=target, commit_properties=tagged(owner))
     _vacuum(path, owner, hours)
     return Compaction(path, *_pairs(before, _shape(native.table(path))))
 

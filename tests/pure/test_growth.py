@@ -15,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import ivm
 from ivm.housekeeping import Retention
+from ivm.refresh import compact
 from tests.pure.duck_session import DuckSession
 
 pytestmark = pytest.mark.slow
@@ -23,6 +24,7 @@ EPOCHS, LOOK = 28, 14
 
 def test_files_do_not_grow_with_epochs(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    monkeypatch.setattr(compact, "ARCHIVED", 6_000)
     source, root = str(tmp_path / "t"), tmp_path / "root"
     feed = {"delta.enableChangeDataFeed": "true", "delta.checkpointInterval": "4"}
     write_deltalake(source, rows(range(20)), configuration=feed)
@@ -34,16 +36,21 @@ def test_files_do_not_grow_with_epochs(monkeypatch, tmp_path):
     pipe.view("totals", "SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k")
     pipe.view("large", "SELECT k, s FROM totals WHERE s > 10")
     assert pipe.refresh().ok
-    looks = []
+    looks, full = [], []
     for epoch in range(1, EPOCHS + 1):
         DeltaTable(source).delete(f"v = {epoch}")
         write_deltalake(source, rows([epoch, epoch + 100]), mode="append")
         assert pipe.refresh().ok
         if epoch % LOOK == 0:
             looks.append(Counter(str(f.relative_to(root).parent) for f in root.rglob("*") if f.is_file()))
+            archive = DeltaTable(root / "_ivm" / "archive").get_add_actions()
+            full.append({a["path"] for a in archive.to_struct_array().to_pylist() if a["size_bytes"] > 6_000})
     first, last = looks[0], looks[-1]
     # Logs are cleaned with every tenth commit.
     assert {folder: (first[folder], n) for folder, n in last.items() if n > first[folder] + 12} == {}
+    # What is large in an archive is read and written once: compacting costs no more after a year.
+    assert full[0]
+    assert full[0] < full[1]
     # A checkpoint lists the files that are there, not a week's that are gone.
     listed = pq.read_table(max((root / "_ivm" / "epochs" / "_delta_log").glob("*.checkpoint.parquet")))
     assert len(listed) - listed["remove"].null_count < EPOCHS
