@@ -31,6 +31,9 @@ DELTA_TESTS = (
 )
 #: Those without a JVM first: most mutants end there.
 PROTOCOL_TESTS = (
+    "tests/pure/test_table.py",
+    "tests/pure/test_heads.py",
+    "tests/pure/test_damaged_compaction.py",
     "tests/pure/test_damage.py",
     "tests/pure/test_held.py",
     "tests/pure/test_random_faults.py",
@@ -113,8 +116,6 @@ PROTOCOL: tuple[Mutant, ...] = (
      'if ranges else "true"', 'if False else "true"'),
     ("all epochs' batches are merged", "ivm/refresh/publish.py",
      '[*names, WEIGHT], lambda q: f"{q(EPOCH)} = {stamp}")', "[*names, WEIGHT])"),
-    ("accumulators before an epoch include it", "ivm/refresh/inputs.py",
-     'f"{EPOCH} < {self.plan.epoch} AND', 'f"{EPOCH} <= {self.plan.epoch} AND'),
     ("an abandoned epoch's batches stay", "ivm/trace/store.py",
      "        native.writable(path).delete(", "        (lambda *a, **k: None)("),
     ("a reader takes its last epoch again", "ivm/trace/store.py",

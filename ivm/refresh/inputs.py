@@ -270,9 +270,7 @@ class Inputs:
         if reduce is None or not reduce.linear:
             return None
         path = self.context.layout.accumulator_trace(unit, state.generation)
-        return Accumulators(
-            path, tuple(accumulator_columns(reduce)), f"{EPOCH} < {self.plan.epoch} AND {within(state.batches, EPOCH)}"
-        )
+        return Accumulators(path, tuple(accumulator_columns(reduce)), within(state.batches, EPOCH))
 
 
 def unit_columns(context: Context, relation: str) -> tuple[Column, ...]:

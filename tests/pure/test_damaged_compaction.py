@@ -1,4 +1,4 @@
-"""A lost data file keeps one unit from being compacted, not the others, and is mended by the next refresh.
+"""What compaction does to units that it can't compact, and to views that are away meanwhile.
 
 DuckDB stands in Spark's place.
 """
@@ -13,7 +13,7 @@ from ivm.lake import native
 from ivm.refresh import compact
 from ivm.testing.recovery import differences
 from tests.pure.duck_session import WRITES, DuckSession
-from tests.scenes import saved
+from tests.scenes import change, saved
 
 pytestmark = pytest.mark.slow
 
@@ -47,3 +47,18 @@ def test_a_unit_that_could_not_be_written_is_compacted_another_time(monkeypatch,
         assert [c for c in lake.pipeline(lake.folder).compact(keep_epochs=0) if "No space left" in c.error]
     assert lake.pipeline(lake.folder).plan() is None
     assert not [c for c in lake.pipeline(lake.folder).compact(keep_epochs=0) if c.error]
+
+
+def test_a_view_that_returns_after_its_input_was_compacted_is_built_anew(monkeypatch, tmp_path):
+    """What it has not read is gone: nobody waits for a view that is declared no more."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    lake = saved(DuckSession(), tmp_path, "compact", WRITES)
+    declared = lake.views
+    lake.views = {n: sql for n, sql in declared.items() if n != "rich"}
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert not [c for c in lake.pipeline(lake.folder).compact(keep_epochs=0) if c.error]
+    lake.views = declared
+    report = lake.pipeline(lake.folder).refresh()
+    assert report.views["rich"].strategy == "full"
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.lake.commits import fingerprint
-from ivm.lake.log import Head, head_of, own_head
+from ivm.lake.log import Head, head_of, own_head, since
 
 OURS = "0000-ours"
 ROWS = pa.table({"k": [1, 2, 3]})
@@ -62,3 +62,16 @@ def test_another_table_in_its_place_is_not_taken_for_it(path, versions):
         write_deltalake(path, ROWS, mode="append")
     with pytest.raises(StateError, match="changed by somebody else"):
         own_head(path, OURS, known)
+
+
+def test_another_commit_of_the_same_number_is_seen(path):
+    """A backup of the folder was put back, and somebody wrote on from there."""
+    backup = shutil.copytree(path, f"{path}_backup")
+    commit(path, 2)
+    head = head_of(path)
+    assert since(path, head, OURS).foreign == ""
+    shutil.rmtree(path)
+    shutil.copytree(backup, path)
+    write_deltalake(path, ROWS, mode="append")
+    assert head_of(path).version == head.version
+    assert "version 1 is another commit" in since(path, head, OURS).foreign
