@@ -73,9 +73,10 @@ def right_in_the_end(made):
 
 def test_compaction_counts_a_batch_once_beside_one_of_its_epoch_that_is_held(lake):
     add(lake, "orders", (20, 1, 1))
-    add(lake, "customers", (9, "iota", "north"))
+    add(lake, "customers", (9, "iota", "north"), (1, "alias", "west"))
     assert refreshed(lake, "names") == {"names", "both"}
     pipeline(lake).compact(keep_epochs=0)
+    add(lake, "customers", (1, "alias", "south"))
     assert right_in_the_end(lake)
 
 
