@@ -89,6 +89,14 @@ def test_compaction_keeps_a_batch_that_a_held_reader_has_yet_to_read(lake):
     assert right_in_the_end(lake)
 
 
+def test_a_reader_that_lags_reads_the_others_as_they_were(lake):
+    add(lake, "orders", (20, 1, 1))
+    assert refreshed(lake, views=["totals"]) == set()
+    add(lake, "customers", (1, "alias", "west"))
+    assert pipeline(lake).refresh().views["both"].strategy == "incremental"
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
 def test_what_is_released_has_read_the_others_as_they_were_then(lake):
     add(lake, "orders", (20, 1, 1))
     add(lake, "customers", (2, "beta", "west"))
