@@ -33,6 +33,7 @@ DELTA_TESTS = (
 PROTOCOL_TESTS = (
     "tests/pure/test_table.py",
     "tests/pure/test_heads.py",
+    "tests/pure/test_fence.py",
     "tests/pure/test_damaged_compaction.py",
     "tests/pure/test_damage.py",
     "tests/pure/test_held.py",

@@ -1,4 +1,7 @@
-"""Who has lost the lock of a root writes nothing more to its epoch log, be it to move old events to the archive."""
+"""A root has one writer; who has lost its lock writes nothing more to its epoch log, nor moves events to the archive.
+
+The lock in an object store: `tests/pure/test_s3.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import pytest
 from ivm.errors import ConcurrentRefreshError
 from ivm.lake import native
 from ivm.refresh.epochs import EpochLog
+from ivm.storage.location import Location
+from ivm.storage.lock import exclusive
 
 
 @pytest.fixture
@@ -57,3 +62,12 @@ def test_an_event_of_another_process_outlives_the_forgetting(log, tmp_path):
     for reader in (log, EpochLog(log.path, "p")):
         assert [(e.epoch, e.status) for e in reader.events()][-1] == (6, "planned")
         assert len(reader.events()) == 7
+
+
+def test_a_folder_has_one_holder_at_a_time(tmp_path):
+    lock = Location.of(str(tmp_path / "root" / "_ivm" / "lock"))
+    another = pytest.raises(ConcurrentRefreshError, match="pipeline 'p' is running")
+    with exclusive(lock, "pipeline 'p'"), another, exclusive(lock, "pipeline 'p'"):
+        pytest.fail("two hold it")
+    with exclusive(lock, "pipeline 'p'"):
+        pass
