@@ -177,6 +177,23 @@ def test_an_epoch_whose_dropping_dies_is_not_gone_on_with(lake, monkeypatch, num
     assert leftovers(pipeline(lake)) == []
 
 
+def test_a_view_that_could_not_be_published_is_built_anew(lake, monkeypatch):
+    """What came of the write isn't known: an answer may have been lost."""
+    add(lake, "customers", (9, "iota", "north"))
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ivm.refresh.publish._merge", full)
+        assert refreshed(lake) == {"names", "both"}
+    again = pipeline(lake).refresh().views["names"]
+    assert again.strategy == "full"
+    assert "it failed in epoch 2: it could not be published: " in again.reason
+    assert "No space left" in again.reason
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
 def test_a_batch_that_cannot_be_is_followed_by_a_rebuild(lake):
     pipe = lake.pipeline(lake.folder)
     state = pipe.context.log.manifest().units["names"]
