@@ -67,6 +67,20 @@ def test_a_lost_log_is_mended_for_good_though_a_view_does_not_change(lake):
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
 
 
+def test_a_backup_of_the_state_beside_newer_tables_is_answered_by_a_rebuild(lake, tmp_path):
+    """The tables hold what an epoch published of which the log that was put back knows nothing."""
+    internal, backup = lake.pipeline(lake.folder).context.layout.internal.url, tmp_path / "backup"
+    shutil.copytree(internal, backup)
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh().ok
+    shutil.rmtree(internal)
+    shutil.move(backup, internal)
+    report = lake.pipeline(lake.folder).refresh()
+    assert report.ok, [v.error for v in report.views.values()]
+    assert "holds what an epoch published that was never committed" in report.views["totals"].reason
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
 def test_a_table_that_somebody_made_append_only_says_how_to_undo_it(lake):
     path = lake.pipeline(lake.folder).context.layout.table("best", True)
     DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "true"})
