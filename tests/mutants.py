@@ -34,6 +34,7 @@ PROTOCOL_TESTS = (
     "tests/pure/test_table.py",
     "tests/pure/test_heads.py",
     "tests/pure/test_fence.py",
+    "tests/pure/test_tasks.py",
     "tests/pure/test_damaged_compaction.py",
     "tests/pure/test_damage.py",
     "tests/pure/test_held.py",

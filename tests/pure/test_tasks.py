@@ -8,8 +8,12 @@ from __future__ import annotations
 import pytest
 
 from ivm.errors import StateError, ViewError
+from ivm.parameters import location
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
-from ivm.testing.recovery import differences
+from ivm.storage.location import Location
+from ivm.testing.faults import Effect, Fault, Injector, Moment, Point
+from ivm.testing.recovery import differences, said
+from tests.pure.duck_session import Writer
 from tests.scenes import VIEWS, change
 
 pytestmark = pytest.mark.slow
@@ -58,6 +62,39 @@ def test_a_source_that_goes_between_plan_and_apply_stops_only_what_reads_it(lake
     step_publish(doing, plan, outcomes)
     customers.with_name("away").rename(customers)
     assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def test_what_the_job_of_a_dead_attempt_still_writes_is_nobodys(without_a_jvm, scenes, tmp_path, monkeypatch):
+    """The client died in a first build; its Spark goes on with the jobs while the task is tried again."""
+    lake = scenes("build", tmp_path)
+    plan = step_plan(context(lake))
+    write, folders = Writer.parquet, []
+
+    def noted(writer, path):
+        folders.append(Location.of(location(path, "a path")))
+        write(writer, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Writer, "parquet", noted)
+        dies = Fault(Effect.DIE, Moment.BEFORE, Point("delta append", "_ivm/epochs", 1, True))
+        with Injector([lake.folder / "root"], [dies]):
+            assert said(lambda: step_apply(context(lake), plan)) == "killed"
+    assert len(folders) > 3
+    left = {f: f.read() for folder in folders for f in folder.list() if f.name.endswith(".parquet")}
+
+    def meanwhile(writer, path):
+        write(writer, path)
+        for file, data in left.items():
+            file.parent.make()
+            (file.parent / f"late-{file.name}").write(data)
+
+    monkeypatch.setattr(Writer, "parquet", meanwhile)
+    doing = context(lake)
+    outcomes = step_apply(doing, plan)
+    assert [o.error for o in outcomes.values() if o.error] == []
+    step_check(doing, plan, outcomes, lambda *_: {})
+    step_publish(doing, plan, outcomes)
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
 
 
