@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import string
+import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -90,6 +94,48 @@ def test_files_without_a_match_are_not_opened(path):
     assert ParquetScan(path, delta).find(["v"], [(("k",), keys, False)], "true", None)["v"].to_pylist() == [3]
     with pytest.raises(UnfitError, match="No files found"):
         ParquetScan(path, delta).find(["v"], [(("k",), pa.table({"k0": pa.array([70])}), False)], "true", None)
+
+
+@pytest.mark.parametrize("wanted", [0, 49, 50, 99])
+def test_the_ends_of_a_file_are_in_it(path, wanted):
+    keys = pa.table({"k0": pa.array([wanted])})
+    found = ParquetScan(path, native.table(path)).find(["v"], [(("k",), keys, False)], "true", None)
+    assert found["v"].to_pylist() == [wanted]
+
+
+def z85(data: bytes) -> str:
+    """Base 85 with ZeroMQ's letters, as Delta writes a deletion vector into its log."""
+    letters = string.digits + string.ascii_lowercase + string.ascii_uppercase + ".-:+=^!/*?&<>()[]{}@%$#"
+    words = struct.unpack(f">{len(data) // 4}I", data)
+    return "".join(letters[word // 85**i % 85] for word in words for i in (4, 3, 2, 1, 0))
+
+
+def hide(path: str, rows: list[int]) -> None:
+    """Commit a deletion vector of some rows of a table's only file, which delta-rs itself doesn't write."""
+    log = Path(path) / "_delta_log"
+    (add,) = [a["add"] for a in map(json.loads, (log / f"{0:020}.json").read_text().splitlines()) if "add" in a]
+    bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + struct.pack(f"<{len(rows)}H", *rows)
+    data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
+    data += bytes(-len(data) % 4)
+    vector = {"storageType": "i", "pathOrInlineDv": z85(data), "sizeInBytes": len(data), "cardinality": len(rows)}
+    features = {f"{who}Features": ["deletionVectors"] for who in ("reader", "writer")}
+    actions = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        {"remove": {"path": add["path"], "deletionTimestamp": 1, "dataChange": True}},
+        {"add": add | {"deletionVector": vector}},
+    ]
+    (log / f"{1:020}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_what_a_deletion_vector_hides_is_not_found(tmp_path):
+    path = str(tmp_path / "t")
+    write_deltalake(path, NUMBERS)
+    hide(path, [0, 7, 99])
+    delta = native.table(path)
+    keys = [(("k",), pa.table({"k0": pa.array([0, 1, 7, 98, 99])}), False)]
+    assert sorted(ParquetScan(path, delta).find(["v"], keys, "true", None)["v"].to_pylist()) == [1, 98]
+    found = KeyedReader(path, delta)._by_datafusion(["v"], keys, str(tmp_path / "keys"), "true", None)
+    assert sorted(found["v"].to_pylist()) == [1, 98]
 
 
 def test_no_more_rows_than_may_be_held(path):

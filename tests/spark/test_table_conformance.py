@@ -242,8 +242,8 @@ def observed(
         some = table.read(one, lambda quoted: f"{quoted('k')} > 5", version=1)
         return (bag(table.read(names), names), bag(some, one)), (bag(rows, names), bag(older, one))
     if verb is Verb.FIND:
-        keys = pa.table({"k": pa.array([1, 3, 200, 99, None], pa.int64())})
-        picked = rows.filter(pc.is_in(rows["k"], pa.array([1, 3, 99, 200, None], pa.int64())))
+        wanted = pa.array([1, 2, 3, 60, 200, 99, None], pa.int64())  # 2 was deleted, 60 became another
+        keys, picked = pa.table({"k": wanted}), rows.filter(pc.is_in(rows["k"], wanted))
         return bag(table.find(names, [Wanted(("k",), keys)]), names), bag(picked, names)
     reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", since)
     feed = reader.load(table.path).toArrow()
