@@ -22,6 +22,7 @@ from ivm.names import check_name, is_path
 from ivm.parameters import LANES, MODES, shown
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.quality.suites import as_rules
+from ivm.refresh.brief import is_brief
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import View
@@ -112,6 +113,8 @@ class Declarations:
             raise ConfigError(f"clock must be a function, found {shown(clock)}.", "Pass one that returns a datetime.")
         self.name, self.mode = name, mode
         self._spark = spark
+        #: Whether this process ends with what it is asked for next, and so does a JVM that it starts.
+        self.passing = False
         #: Where the sources lie, links followed, by location.
         self._places: dict[str, Location] = {}
         layout = Layout(Location.of(parameters.location(root, "root")))
@@ -165,7 +168,7 @@ class Declarations:
     def spark(self) -> SparkSession:
         """The session. Raises UnseenError where Spark doesn't see the root (see `ivm.visible`)."""
         if self._spark is None:
-            self._spark = get_session(schemes=self._schemes())
+            self._spark = get_session(schemes=self._schemes(), brief=self.passing and is_brief(self.context))
         check_visible(self._spark, self.context.layout.base, self.context.layout.internal)
         return self._spark
 

@@ -75,6 +75,9 @@ LARGE_CONF = {
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.files.openCostInBytes": "262144",
 }
+#: Where the JVM lives for one small refresh: most of what its second compiler makes would hardly be run, and it takes
+#: the cores from the refresh. The code cache is that of a JVM with both.
+BRIEF_CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 
 
 def s3_conf() -> dict[str, str]:
@@ -92,11 +95,12 @@ def s3_conf() -> dict[str, str]:
     return conf
 
 
-def get_session(remote: str | None = None, schemes: Collection[str] = ()) -> SparkSession:
+def get_session(remote: str | None = None, schemes: Collection[str] = (), brief: bool = False) -> SparkSession:
     """A Spark session: `remote` or $IVM_SPARK_REMOTE (sc://...) if given, else one that is started for these `schemes`.
 
     A session that is active already (a notebook) is used as it is. Under spark-submit, master, jars and stores are its
-    own, and only Delta is switched on. One that is started here is local, or runs on the cluster $IVM_SPARK_MASTER.
+    own, and only Delta is switched on. One that is started here is local, or runs on the cluster $IVM_SPARK_MASTER;
+    a local one that is `brief` starts and warms up sooner, and is slower in the long run.
     """
     from pyspark.sql import SparkSession
 
@@ -113,7 +117,8 @@ def get_session(remote: str | None = None, schemes: Collection[str] = ()) -> Spa
     if local:
         # Python functions run with the packages of this interpreter, not of whatever `python3` is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return _with({**started_conf(schemes, local), "spark.master": master})
+    passing = BRIEF_CONF if brief and local and starts_plain() else {}
+    return _with({**started_conf(schemes, local), **passing, "spark.master": master})
 
 
 #: spark-submit sets it for the process that it starts.

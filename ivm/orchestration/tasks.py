@@ -72,7 +72,9 @@ def _pipeline(folder: str) -> Any:
     from ivm.pipeline import Pipeline
 
     use_connection(folder)
-    return Pipeline.load(folder)
+    pipe = Pipeline.load(folder)
+    pipe.passing = True  # each task is a process of its own
+    return pipe
 
 
 def _opened(context: Context, epoch: int | None) -> Run:

@@ -50,7 +50,9 @@ def explain(view: str, pipeline: Folder = HERE, as_json: AsJson = False) -> None
 def refresh(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) -> None:
     """Bring views to the newest versions of their sources."""
     with terminal.progress(as_json) as progress:
-        report = load(pipeline).refresh(views or None, progress=progress)
+        pipe = load(pipeline)
+        pipe.passing = True
+        report = pipe.refresh(views or None, progress=progress)
     reports.show_report(report, as_json)
 
 

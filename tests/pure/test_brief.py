@@ -1,0 +1,77 @@
+"""A process that ends with a small refresh starts a JVM that warms up sooner. DuckDB stands in Spark's place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ivm import session
+from ivm.cli.verbs import advance
+from ivm.refresh.brief import is_brief
+from ivm.refresh.run import step_plan
+
+#: What the scene is made ready for.
+BEFORE = "refresh"
+
+
+@pytest.mark.slow
+def test_changes_of_small_sources_are_brief_once_they_are_planned(lake):
+    context = lake.pipeline(lake.folder).context
+    assert not is_brief(context)
+    assert step_plan(context) is not None
+    assert is_brief(context)
+    context.limits = replace(context.limits, brief_rows=5)  # of seven orders
+    assert not is_brief(context)
+
+
+@pytest.mark.slow
+def test_a_first_build_is_not(without_a_jvm, scenes, tmp_path):
+    lake = scenes("build", tmp_path)
+    context = lake.pipeline(lake.folder).context
+    assert step_plan(context) is not None
+    assert not is_brief(context)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The settings of the sessions that are started, none of which is."""
+    from pyspark.sql import SparkSession
+
+    found: list[dict[str, str]] = []
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session, "_with", lambda conf: found.append(dict(conf)))
+    for name in (session.SUBMITTED, *session._OTHERS, "IVM_SPARK_MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("brief", "others", "options"),
+    [
+        (True, {}, session.BRIEF_CONF["spark.driver.extraJavaOptions"]),
+        (False, {}, None),
+        (True, {"SPARK_CONF_DIR": "/etc/spark"}, None),  # where somebody may have set other options
+        (True, {"IVM_SPARK_MASTER": "spark://127.0.0.1:7077"}, None),
+    ],
+)
+def test_only_a_local_jvm_of_ours_is_started_so(started, monkeypatch, brief, others, options):
+    for name, value in others.items():
+        monkeypatch.setenv(name, value)
+    session.get_session(brief=brief)
+    assert [conf.get("spark.driver.extraJavaOptions") for conf in started] == [options]
+
+
+def test_the_command_ends_with_its_refresh(monkeypatch, tmp_path):
+    seen = []
+
+    class Pipe:
+        passing = False
+
+        def refresh(self, *_, **__):
+            seen.append(self.passing)
+
+    monkeypatch.setattr(advance, "load", lambda _: Pipe())
+    monkeypatch.setattr(advance.reports, "show_report", lambda *_: None)
+    advance.refresh(pipeline=tmp_path)
+    assert seen == [True]
