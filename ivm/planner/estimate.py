@@ -119,7 +119,7 @@ def unit_estimate(
     inputs = [sizes[r] for r in unit.reads]
     readings = _readings(unit, by_delta, facts, arranged, limits) if isinstance(by_delta, Incremental) else ()
     if isinstance(strategy, Full):
-        estimate = full_estimate(strategy.code, strategy.reason, inputs, past.full)
+        estimate = full_estimate(strategy.code, strategy.reason, inputs, past.whole)
         return replace(estimate, changed=changed, readings=readings)
     rows = strategy.choice.cost_incremental
     return Estimate(

@@ -60,7 +60,7 @@ class _Known:
         parts = []
         for name in compiled.unit_names:
             reads = [r for r in (units[name].reads if name in units else compiled.program.relations) if not is_clock(r)]
-            parts.append(full_estimate(task.code, task.reason, [self.size(r) for r in reads], self.past[name].full))
+            parts.append(full_estimate(task.code, task.reason, [self.size(r) for r in reads], self.past[name].whole))
             self.out[name] = 2 * (self.manifest.units[name].rows if name in self.manifest.units else 0)
         return total(parts)
 

@@ -13,6 +13,8 @@ from ivm.refresh.context import Context
 
 #: So many of a unit's last refreshes of one strategy tell what the next will take.
 REMEMBERED = 8
+#: The code of an outcome.
+FIRST_BUILD = "first_build"
 
 
 def pasts(context: Context, units: Collection[str]) -> dict[str, Past]:
@@ -40,6 +42,7 @@ def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]]) -> Past
     rows_in, rows_out = sum(o["rows_in"] for o in incremental), sum(o["rows_out"] for o in incremental)
     return Past(
         tuple((int(o["cost_incremental"]), float(o["seconds"])) for o in incremental),
-        tuple((int(o["rows_in"]), float(o["seconds"])) for o in full),
+        tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] != FIRST_BUILD),
+        tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] == FIRST_BUILD),
         rows_out / rows_in if rows_in else None,
     )

@@ -104,7 +104,7 @@ def test_what_is_expected_is_recorded_and_comes(made):
     assert again["totals"].estimate.seconds > 0
     assert again["totals"].estimate.bytes > 0
     past = pasts(pipeline(made, VIEWS).context, {"totals"})["totals"]
-    assert len(past.incremental) == len(past.full) == 1
+    assert len(past.incremental) == len(past.built) == 1
 
 
 def test_a_plan_of_known_views_starts_no_spark(made, monkeypatch):
@@ -173,7 +173,7 @@ def test_incremental_refreshes_tell_only_of_those_by_the_same_engine(made):
     assert 0 < seconds < 600
     pipe.context.engine = "auto"
     auto = pasts(pipe.context, {"totals"})["totals"]
-    assert (auto.incremental, len(auto.full)) == ((), 1)
+    assert (auto.incremental, auto.full, len(auto.built)) == ((), (), 1)
 
 
 def test_the_command_shows_it(made, monkeypatch, capsys):
