@@ -72,9 +72,7 @@ def _pipeline(folder: str) -> Any:
     from ivm.pipeline import Pipeline
 
     use_connection(folder)
-    pipe = Pipeline.load(folder)
-    pipe.passing = True  # each task is a process of its own
-    return pipe
+    return Pipeline.load(folder)
 
 
 def _opened(context: Context, epoch: int | None) -> Run:

@@ -9,15 +9,14 @@ from ivm.refresh.context import Context
 
 
 def is_brief(context: Context) -> bool:
-    """Whether the open epoch only applies changes, of sources that hold no more than `Limits.brief_rows` each.
+    """Whether a refresh that begins, or goes on, is expected to apply changes only.
 
-    False where nothing is planned yet: Spark is needed to compile views then, and first builds follow.
+    That is where all views are built, the open epoch builds none anew, and no source has more than `Limits.brief_rows`.
+    The session is asked for before there is a plan: that a view is to be built anew may come out later.
     """
-    epoch = context.log.open_epoch()
-    if epoch is None:
-        return False
-    plan = context.log.plan(epoch)
-    if any(task.strategy == StrategyKind.FULL for task in plan.tasks.values()):
+    units, epoch = context.log.manifest().units, context.log.open_epoch()
+    tasks = context.log.plan(epoch).tasks.values() if epoch is not None else ()
+    if not context.views.keys() <= units.keys() or any(t.strategy == StrategyKind.FULL for t in tasks):
         return False
     looked = context.look_without_spark(context.sources.values())
     return all(isinstance(found, Snapshot) and _holds_at_most(found, context.limits.brief_rows) for found in looked)

@@ -16,21 +16,36 @@ BEFORE = "refresh"
 
 
 @pytest.mark.slow
-def test_changes_of_small_sources_are_brief_once_they_are_planned(lake):
+def test_changes_of_small_sources_are_brief(lake):
     context = lake.pipeline(lake.folder).context
-    assert not is_brief(context)
-    assert step_plan(context) is not None
     assert is_brief(context)
     context.limits = replace(context.limits, brief_rows=5)  # of seven orders
     assert not is_brief(context)
 
 
 @pytest.mark.slow
-def test_a_first_build_is_not(without_a_jvm, scenes, tmp_path):
-    lake = scenes("build", tmp_path)
+def test_a_build_is_not(lake):
+    views = lake.views
+    lake.views = {**views, "more": "SELECT id FROM orders"}
+    assert not is_brief(lake.pipeline(lake.folder).context)
+    lake.views = views
     context = lake.pipeline(lake.folder).context
-    assert step_plan(context) is not None
+    assert step_plan(context, ["totals"], frozenset({"totals"})) is not None
     assert not is_brief(context)
+
+
+@pytest.mark.slow
+def test_the_session_that_a_refresh_asks_for_is_brief(lake, monkeypatch):
+    pipe, asked = lake.pipeline(lake.folder), []
+
+    def get_session(schemes, brief):
+        asked.append(brief)
+        return lake.spark
+
+    monkeypatch.setattr("ivm.declarations.get_session", get_session)
+    pipe._spark, pipe.passing = None, True
+    assert pipe.refresh().ok
+    assert asked == [True]
 
 
 @pytest.fixture
