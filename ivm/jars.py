@@ -39,6 +39,13 @@ def jars_folder() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ivm" / "jars"
 
 
+def spark_home() -> Path:
+    """The folder of the Spark that is installed with pyspark."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
 def delta_jars() -> list[str]:
     """The Delta jars. Raises ConfigError where they can't be fetched."""
     folder = jars_folder()

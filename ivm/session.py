@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ivm import jvm
 from ivm.errors import ViewError
 from ivm.jars import delta_jars, s3_jars
 from ivm.names import ident
@@ -75,9 +76,6 @@ LARGE_CONF = {
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.files.openCostInBytes": "262144",
 }
-#: Where the JVM lives for one small refresh: most of what its second compiler makes would hardly be run, and it takes
-#: the cores from the refresh. The code cache is that of a JVM with both.
-BRIEF_CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 
 
 def s3_conf() -> dict[str, str]:
@@ -117,8 +115,10 @@ def get_session(remote: str | None = None, schemes: Collection[str] = (), brief:
     if local:
         # Python functions run with the packages of this interpreter, not of whatever `python3` is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    passing = BRIEF_CONF if brief and local and starts_plain() else {}
-    return _with({**started_conf(schemes, local), **passing, "spark.master": master})
+    conf = started_conf(schemes, local)
+    if local and starts_plain():
+        conf |= jvm.conf(conf.pop("spark.jars").split(","), brief)
+    return _with({**conf, "spark.master": master})
 
 
 #: spark-submit sets it for the process that it starts.

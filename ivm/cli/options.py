@@ -13,11 +13,13 @@ Views = Annotated[list[str] | None, typer.Argument(help="Views; all if none is n
 HERE = Path()
 
 
-def load(folder: Path) -> Any:
-    """The pipeline of a folder."""
+def load(folder: Path, passing: bool = False) -> Any:
+    """The pipeline of a folder; `passing` where the command only applies changes, or looks, and ends then."""
     from ivm.pipeline import Pipeline
 
-    return Pipeline.load(folder)
+    pipe = Pipeline.load(folder)
+    pipe.passing = passing
+    return pipe
 
 
 def share(value: float) -> float:

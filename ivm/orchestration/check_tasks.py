@@ -15,7 +15,7 @@ from ivm.orchestration.tasks import _pipeline, _step
 @_step
 def audit_task(folder: str, view: str, how: str, sample: float) -> dict[str, Any]:
     """Compare the view with a recompute; fail where it differs."""
-    found = _pipeline(folder).audit(view, how, sample)
+    found = _pipeline(folder, passing=False).audit(view, how, sample)
     print(found)
     if not found:
         raise AirflowFailException(str(found))

@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from ivm.errors import IvmError
+from ivm.jars import spark_home
 from ivm.session import started_conf
 
 HOST = "127.0.0.1"
@@ -97,13 +98,6 @@ def start_connect_server(port: int, log: Path) -> Service:
 def spark_environment() -> dict[str, str]:
     """What programs of Spark's take from the environment: where it lies, and which Python functions run with."""
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())}
-
-
-def spark_home() -> Path:
-    """The folder of the Spark that is installed with pyspark."""
-    import pyspark
-
-    return Path(pyspark.__file__).parent
 
 
 def connect_command(port: int, warehouse: Path, schemes: Collection[str] = ()) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ivm import session
+from ivm import jvm, session
 from ivm.cli.verbs import advance
 from ivm.refresh.brief import is_brief
 from ivm.refresh.run import step_plan
@@ -58,13 +58,14 @@ def started(monkeypatch):
     monkeypatch.setattr(session, "_with", lambda conf: found.append(dict(conf)))
     for name in (session.SUBMITTED, *session._OTHERS, "IVM_SPARK_MASTER"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(jvm.SHARING, "off")
     return found
 
 
 @pytest.mark.parametrize(
     ("brief", "others", "options"),
     [
-        (True, {}, session.BRIEF_CONF["spark.driver.extraJavaOptions"]),
+        (True, {}, jvm.BRIEF),
         (False, {}, None),
         (True, {"SPARK_CONF_DIR": "/etc/spark"}, None),  # where somebody may have set other options
         (True, {"IVM_SPARK_MASTER": "spark://127.0.0.1:7077"}, None),
@@ -77,16 +78,51 @@ def test_only_a_local_jvm_of_ours_is_started_so(started, monkeypatch, brief, oth
     assert [conf.get("spark.driver.extraJavaOptions") for conf in started] == [options]
 
 
-def test_the_command_ends_with_its_refresh(monkeypatch, tmp_path):
+@pytest.mark.parametrize("command", ["refresh", "plan", "explain"])
+def test_the_command_ends_with_what_it_is_asked_for(monkeypatch, tmp_path, command):
     seen = []
 
-    class Pipe:
-        passing = False
+    def load(_, passing):
+        seen.append(passing)
+        raise StoppedError
 
-        def refresh(self, *_, **__):
-            seen.append(self.passing)
-
-    monkeypatch.setattr(advance, "load", lambda _: Pipe())
-    monkeypatch.setattr(advance.reports, "show_report", lambda *_: None)
-    advance.refresh(pipeline=tmp_path)
+    monkeypatch.setattr(advance, "load", load)
+    with pytest.raises(StoppedError):
+        getattr(advance, command)(**({"view": "v"} if command == "explain" else {}), pipeline=tmp_path)
     assert seen == [True]
+
+
+class StoppedError(Exception):
+    """What a command is ended by here."""
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize(
+    ("task", "arguments", "passing"),
+    [
+        ("apply_task", {}, True),
+        ("check_task", {}, True),
+        ("publish_task", {}, True),
+        ("backfill_task", {"params": {"view": "totals"}}, False),
+        ("verify_task", {"view": "totals"}, False),
+    ],
+)
+def test_a_task_of_airflow_ends_with_its_step(monkeypatch, task, arguments, passing):
+    from ivm.orchestration import tasks
+    from ivm.pipeline import Pipeline
+
+    loaded = []
+
+    class Found:
+        def __getattr__(self, name):
+            raise StoppedError
+
+    def load(_):
+        loaded.append(Found())
+        return loaded[-1]
+
+    monkeypatch.setattr(Pipeline, "load", load)
+    monkeypatch.setattr("ivm.orchestration.execution.use_connection", lambda _: None)
+    with pytest.raises(StoppedError):
+        getattr(tasks, task)("folder", **arguments)
+    assert [pipe.passing for pipe in loaded] == [passing]

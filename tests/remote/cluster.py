@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ivm.jars import jars_folder
-from ivm.orchestration.services import HOST, Service, connect_command, spark_environment, spark_home
+from ivm.jars import jars_folder, spark_home
+from ivm.orchestration.services import HOST, Service, connect_command, spark_environment
 from tests.remote.run import REPOSITORY
 from tests.s3 import free_port
 

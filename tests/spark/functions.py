@@ -100,17 +100,25 @@ UNDOCUMENTED = [
 
 
 def examples(text: str) -> list[str]:
-    """The statements in the text of DESCRIBE FUNCTION EXTENDED.
+    """The statements in the text of DESCRIBE FUNCTION EXTENDED; those between SET name=true and =false are of another
+    session, in which the same text means something else.
 
     >>> examples('Usage: f(x)\\nExamples:\\n > SELECT f(1);\\n  1\\n > SELECT f(\\n 2);\\n  2')
     ['SELECT f(1)', 'SELECT f(\\n2)']
+    >>> examples('Examples:\\n > SET a.b=true;\\n > SELECT f(1);\\n > SET a.b=false;\\n > SELECT f(2);')
+    ['SELECT f(2)']
     """
     found: list[str] = []
     statement: list[str] | None = None
+    other = False
     for line in (raw.strip() for raw in text.rsplit("Examples:", maxsplit=1)[-1].splitlines()):
         statement = [line[2:]] if line.startswith("> ") else [*statement, line] if statement is not None else None
         if statement and statement[-1].endswith(";"):
-            found.append("\n".join(statement).rstrip("; "))
+            sql = "\n".join(statement).rstrip("; ")
+            if sql.upper().startswith("SET "):
+                other = sql.lower().endswith("=true")
+            elif not other:
+                found.append(sql)
             statement = None
     return found
 

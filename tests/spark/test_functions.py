@@ -48,6 +48,8 @@ SOME_FORMS = {"aes_encrypt", "unix_timestamp"}
 RAISES = {"raise_error", "assert_true"}
 #: Examples whose result is 0 but for the rounding of doubles, which goes by the order of the rows, in Spark too.
 ROUNDED = {"regr_intercept"}
+#: Where Spark's own result goes by how the rows lie in partitions: bins of one value, merged or not.
+BY_PARTITIONS = {"histogram_numeric"}
 
 
 def chunks(items: list, size: int) -> list[list]:
@@ -82,24 +84,27 @@ def test_examples_of_functions_equal_sparks_results(lake, spark, tmp_path):
     listed = [e for e in listed if e.number < 2 or NIGHTLY]
     assert len(listed) > (1000 if NIGHTLY else 40)
     strategies: dict[str, set[str]] = {}
-    checked = 0
+    checked, wrong = 0, dict[str, str]()
     for number, chunk in enumerate(chunks(listed, CHUNK) if NIGHTLY else [listed]):
         constants = Constants(analyzer)
         views = accepted(chunk, constants)
         codes = {v.example.name: code(v.example, v.sql, constants, analyzer) for v in views}
         for v in views:
             strategies.setdefault(v.example.function, set()).add(codes[v.example.name])
-        right = [
-            v for v in views if codes[v.example.name] == "incremental" and v.example.function not in RAISES | ROUNDED
-        ]
+        left_out = RAISES | ROUNDED | BY_PARTITIONS
+        right = [v for v in views if codes[v.example.name] == "incremental" and v.example.function not in left_out]
         checked += len(right)
-        check(Lake(spark, tmp_path / str(number)), constants, right)
+        wrong |= check(Lake(spark, tmp_path / str(number)), constants, right)
+    assert wrong == {}
     assert {f: s for f, s in strategies.items() if not s <= expected(f)} == {}
     assert checked > (900 if NIGHTLY else 30)
 
 
-def check(lake: Lake, constants: Constants, views: list[Made]) -> None:
-    """Build the views over rows of the constants, then bring them up to date after inserts and deletes."""
+def check(lake: Lake, constants: Constants, views: list[Made]) -> dict[str, str]:
+    """Build the views over rows of the constants, then bring them up to date after inserts and deletes.
+
+    Returns what is wrong, by view.
+    """
     columns = constants.relation.columns
     lake.table("t", ", ".join(f"{c.name} {c.type}" for c in columns), rows=0)
     values = ", ".join(["id", *constants.columns])
@@ -108,11 +113,11 @@ def check(lake: Lake, constants: Constants, views: list[Made]) -> None:
     programs = {f"together_{i}": together(some) for i, some in enumerate(chunks(rowwise, 15))} if rowwise else {}
     programs |= {v.example.name: v.sql for v in views if not v.outs}
     pipe = lake.pipeline(programs, mode="incremental")
-    assert lake.differences(pipe) == {}
+    wrong = lake.differences(pipe)
     lake.spark.sql(f"INSERT INTO {lake.ref('t')} SELECT {values} FROM (SELECT 3 AS id)")
     lake.spark.sql(f"DELETE FROM {lake.ref('t')} WHERE id = 1")
-    assert lake.differences(pipe) == {}
-    assert {v.strategy for v in pipe.refresh().views.values()} == {"unchanged"}
+    wrong |= lake.differences(pipe)
+    return wrong | {n: v.strategy for n, v in pipe.refresh().views.items() if v.strategy != "unchanged"}
 
 
 def test_what_changes_by_itself_is_never_taken_for_deterministic(spark):

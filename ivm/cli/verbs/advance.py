@@ -20,7 +20,7 @@ def plan(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) 
     """
     from ivm.cli import planned
 
-    pipe = load(pipeline)
+    pipe = load(pipeline, passing=True)
     epoch = pipe.plan(views or None)
     broken = dict(epoch.broken if epoch else pipe.context.broken)
     mends = planned.mends(pipe.context, epoch)
@@ -43,16 +43,14 @@ def plan(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) 
 
 def explain(view: str, pipeline: Folder = HERE, as_json: AsJson = False) -> None:
     """Show a view's incremental program, or why it is refreshed in full."""
-    explanation = load(pipeline).explain(view)
+    explanation = load(pipeline, passing=True).explain(view)
     terminal.shown(explanation.to_dict(), as_json, lambda: terminal.out.print(str(explanation), soft_wrap=True))
 
 
 def refresh(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) -> None:
     """Bring views to the newest versions of their sources."""
     with terminal.progress(as_json) as progress:
-        pipe = load(pipeline)
-        pipe.passing = True
-        report = pipe.refresh(views or None, progress=progress)
+        report = load(pipeline, passing=True).refresh(views or None, progress=progress)
     reports.show_report(report, as_json)
 
 
