@@ -7,7 +7,9 @@ that Spark refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from inspect import signature as inspect_signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +28,7 @@ from ivm.refresh.brief import is_brief
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import View
-from ivm.session import get_session
+from ivm.session import get_session, starts_plain
 from ivm.storage.location import Location, served
 from ivm.trace.store import Layout
 from ivm.visible import check_visible
@@ -113,6 +115,7 @@ class Declarations:
             raise ConfigError(f"clock must be a function, found {shown(clock)}.", "Pass one that returns a datetime.")
         self.name, self.mode = name, mode
         self._spark = spark
+        self._starting: Future[SparkSession] | None = None
         #: Whether this process ends with what it is asked for next, and so does a JVM that it starts.
         self.passing = False
         #: Where the sources lie, links followed, by location.
@@ -132,6 +135,7 @@ class Declarations:
             checks=as_rules(checks or {}),
             checking=checking or Checking(),
             engine=engine,
+            expect_spark=self._expect_spark,
         )
         self.context.clock = clock or self.context.clock
 
@@ -168,9 +172,21 @@ class Declarations:
     def spark(self) -> SparkSession:
         """The session. Raises UnseenError where Spark doesn't see the root (see `ivm.visible`)."""
         if self._spark is None:
-            self._spark = get_session(schemes=self._schemes(), brief=self.passing and is_brief(self.context))
+            self._spark = self._starting.result() if self._starting is not None else self._start()()
         check_visible(self._spark, self.context.layout.base, self.context.layout.internal)
         return self._spark
+
+    def _start(self) -> Callable[[], SparkSession]:
+        """What starts the session, to be called in any thread."""
+        brief = self.passing and is_brief(self.context)
+        return partial(get_session, schemes=self._schemes(), brief=brief)
+
+    def _expect_spark(self) -> None:
+        """Begin to start the session in a thread. In a process that lives on it belongs to the thread that asks."""
+        if self.passing and self._spark is None and self._starting is None and starts_plain():
+            pool = ThreadPoolExecutor(1)
+            self._starting = pool.submit(self._start())
+            pool.shutdown(wait=False)
 
     def _schemes(self) -> set[str]:
         """Of the stores that the root and the sources lie in."""

@@ -8,6 +8,7 @@ S3A         where a source or a root lies on s3://: Hadoop's client, and of the 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -40,10 +41,11 @@ def jars_folder() -> Path:
 
 
 def spark_home() -> Path:
-    """The folder of the Spark that is installed with pyspark."""
-    import pyspark
-
-    return Path(pyspark.__file__).parent
+    """The folder of the Spark that is installed with pyspark, which isn't imported to tell."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ConfigError("pyspark is not installed.", "Install it: pip install pyspark==4.2.0.")
+    return Path(found.origin).parent
 
 
 def delta_jars() -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ivm import jvm
 from ivm.errors import ViewError
-from ivm.jars import delta_jars, s3_jars
+from ivm.jars import delta_jars, s3_jars, spark_home
 from ivm.names import ident
 from ivm.plan.nodes import Column
 from ivm.sql.analyzer import Function
@@ -137,7 +137,7 @@ def starts_plain() -> bool:
     loaded = sys.modules.get("pyspark.sql")  # which isn't imported to ask: without it no session is active
     if loaded is not None and loaded.SparkSession.getActiveSession() is not None:
         return False
-    return not any(os.environ.get(name) for name in (SUBMITTED, *_OTHERS))
+    return not any(os.environ.get(name) for name in (SUBMITTED, *_OTHERS)) and not (spark_home() / "conf").exists()
 
 
 def _with(conf: Mapping[str, str]) -> SparkSession:

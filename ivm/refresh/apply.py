@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ivm.execute.changes import StoredRowsLackingError
+from ivm.parameters import AUTO
 from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide
 from ivm.refresh.arrangements import drop_unread
@@ -58,6 +59,8 @@ class Apply:
 
     def run(self) -> dict[str, Outcome]:
         """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
+        if self._needs_spark():
+            self.context.expect_spark()
         waves = self._waves()
         total = sum(len(w) for w in waves)
         for number, wave in enumerate(waves):
@@ -69,6 +72,11 @@ class Apply:
         self.scratch.drop()
         drop_unread(self.context)
         return self.outcomes
+
+    def _needs_spark(self) -> bool:
+        """Whether a session will be asked for whatever comes of the deltas."""
+        kinds = {t.strategy for t in self.plan.tasks.values()}
+        return StrategyKind.FULL in kinds or (self.context.engine != AUTO and StrategyKind.INCREMENTAL in kinds)
 
     def _waves(self) -> list[list[tuple[str, str]]]:
         """(view, unit) by wave; a view without a program is one unit of its own name."""
@@ -196,8 +204,11 @@ class Apply:
     def _instead(self, view: str, unit: str, error: Exception) -> list[_Build]:
         """The full refresh that comes in place of an incremental one that failed.
 
-        None where it would fail for the same reason again.
+        None where it would fail for the same reason again. Raises what keeps a session from being started, for which no
+        view is to blame.
         """
+        if not self.context.has_session():
+            self.context.spark()
         strategy = instead(error, self.inputs.manifest.failing.get(view), self.inputs.units.get(unit))
         if strategy is None or strategy.code == RECOVERED:
             _log.warning("view %s: the incremental refresh of %s failed: %s", view, unit, told(error))

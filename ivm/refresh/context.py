@@ -73,6 +73,8 @@ class Context:
     progress: Progress = silent
     #: Tells the instant of an epoch that is planned.
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    #: Says that `spark` will be asked for soon: one that must be started is begun beside what is done until then.
+    expect_spark: Callable[[], None] = lambda: None
     #: The sources as they were looked at last.
     _looked: dict[tuple[Source, str], Snapshot] = field(default_factory=dict, repr=False)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ivm.feed.source import Snapshot, gap
-from ivm.parameters import AUTO
 from ivm.plan.kinds import StrategyKind
 from ivm.planner.strategy import Full
 from ivm.refresh import definitions
@@ -173,14 +172,14 @@ def _task(
 def _settings_now(context: Context, may_start: bool, moved: bool) -> dict[str, str]:
     """The session's settings; {} where they aren't asked for.
 
-    A refresh that finds nothing to do starts no Spark to ask, nor does one of which Spark may have nothing to do: the
-    session that this process would start has the settings of all such sessions.
+    A refresh that finds nothing to do starts no Spark to ask, nor does one that would start a session with the settings
+    of all such sessions.
     """
     if context.has_session():
         return settings(context.spark())
     if not moved:
         return {}
-    if context.engine == AUTO and starts_plain():
+    if starts_plain():
         return STARTED
     return settings(context.spark()) if may_start else {}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
 
 from ivm import jvm, session
 from ivm.cli.verbs import advance
+from ivm.errors import ConfigError
 from ivm.refresh.brief import is_brief
 from ivm.refresh.run import step_plan
 
@@ -126,3 +128,59 @@ def test_a_task_of_airflow_ends_with_its_step(monkeypatch, task, arguments, pass
     with pytest.raises(StoppedError):
         getattr(tasks, task)("folder", **arguments)
     assert [pipe.passing for pipe in loaded] == [passing]
+
+
+@pytest.fixture
+def counted(lake, started, monkeypatch):
+    """A pipeline whose process may start a session; the threads in which one was started."""
+    pipe, threads = lake.pipeline(lake.folder), []
+
+    def get_session(schemes, brief):
+        threads.append(threading.current_thread())
+        return lake.spark
+
+    monkeypatch.setattr("ivm.declarations.get_session", get_session)
+    pipe._spark = None
+    return pipe, threads
+
+
+@pytest.mark.slow
+def test_the_session_is_begun_beside_what_is_read(counted):
+    pipe, threads = counted
+    pipe.passing = True
+    assert pipe.refresh().ok
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
+@pytest.mark.slow
+def test_in_a_process_that_lives_on_the_caller_starts_it(counted):
+    pipe, threads = counted
+    assert pipe.refresh().ok
+    assert threads == [threading.main_thread()]
+
+
+@pytest.mark.slow
+def test_planning_starts_none(counted):
+    pipe, threads = counted
+    pipe.passing = True
+    assert step_plan(pipe.context) is not None
+    assert threads == []
+    assert not pipe.context.has_session()
+
+
+@pytest.mark.slow
+def test_no_view_is_to_blame_where_none_can_be_started(lake, counted, monkeypatch, caplog):
+    pipe, _ = counted
+    pipe.passing = True
+
+    def get_session(schemes, brief):
+        raise ConfigError("The Delta jars could not be fetched.", "Check the network.")
+
+    monkeypatch.setattr("ivm.declarations.get_session", get_session)
+    with pytest.raises(ConfigError, match="The Delta jars could not be fetched"):
+        pipe.refresh()
+    assert "failed" not in caplog.text
+    again = lake.pipeline(lake.folder).refresh()
+    assert again.ok
+    assert "full" not in {v.strategy for v in again.views.values()}

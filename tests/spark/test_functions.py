@@ -40,7 +40,6 @@ FULL = {
     },
     "clause": {"session_window"},
     "expression": {"window_time"},
-    "parser": {"collations", "range", "sql_keywords", "variant_explode", "variant_explode_outer"},
 }  # fmt: skip
 #: Of these only some forms: with an initialization vector, with an argument.
 SOME_FORMS = {"aes_encrypt", "unix_timestamp"}
