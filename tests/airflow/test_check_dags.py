@@ -70,7 +70,7 @@ def test_the_tasks_look_release_discard_and_audit(tmp_path, monkeypatch, capsys)
 
     (tmp_path / "lake").mkdir()
     shop = Shop(tmp_path / "lake", [SMALL])
-    monkeypatch.setattr(check_tasks, "_pipeline", lambda folder: shop.pipe())
+    monkeypatch.setattr(check_tasks, "_pipeline", lambda folder, passing=True: shop.pipe())
     assert shop.pipe().refresh().ok
     with pytest.raises(AirflowFailException, match="Nothing of 'rows_' is held back"):
         check_tasks.look_task("folder", "rows_")
