@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ivm.jars import jars_folder, spark_home
@@ -48,7 +49,8 @@ def _shared(jars: Sequence[str], makes: bool) -> list[str]:
     if archive is None:
         return []
     if _is_whole(archive):
-        os.utime(archive)
+        with suppress(OSError):  # another user's
+            os.utime(archive)
         return [shlex.quote(f"-XX:SharedArchiveFile={archive}"), _SILENT]
     if not makes:
         return []
@@ -97,5 +99,6 @@ def _is_whole(archive: Path) -> bool:
 def _clear(folder: Path) -> None:
     """Remove what hasn't been used for long."""
     for old in folder.glob("*.jsa"):
-        if old.stat().st_mtime < time.time() - _UNUSED_SECONDS:
-            old.unlink(missing_ok=True)
+        with suppress(OSError):  # another process removed it meanwhile
+            if old.stat().st_mtime < time.time() - _UNUSED_SECONDS:
+                old.unlink()

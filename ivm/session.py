@@ -137,7 +137,16 @@ def starts_plain() -> bool:
     loaded = sys.modules.get("pyspark.sql")  # which isn't imported to ask: without it no session is active
     if loaded is not None and loaded.SparkSession.getActiveSession() is not None:
         return False
+    if _elsewhere():
+        return False
     return not any(os.environ.get(name) for name in (SUBMITTED, *_OTHERS)) and not (spark_home() / "conf").exists()
+
+
+def _elsewhere() -> bool:
+    """Whether a Spark runs in this process whose session is another thread's, which isn't active here."""
+    loaded = sys.modules.get("pyspark")
+    context = getattr(loaded, "SparkContext", None)
+    return getattr(context, "_active_spark_context", None) is not None
 
 
 def _with(conf: Mapping[str, str]) -> SparkSession:

@@ -53,10 +53,12 @@ def test_the_session_that_a_refresh_asks_for_is_brief(lake, monkeypatch):
 @pytest.fixture
 def started(monkeypatch):
     """The settings of the sessions that are started, none of which is."""
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     found: list[dict[str, str]] = []
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     monkeypatch.setattr(session, "_with", lambda conf: found.append(dict(conf)))
     for name in (session.SUBMITTED, *session._OTHERS, "IVM_SPARK_MASTER"):
         monkeypatch.delenv(name, raising=False)
@@ -78,6 +80,14 @@ def test_only_a_local_jvm_of_ours_is_started_so(started, monkeypatch, brief, oth
         monkeypatch.setenv(name, value)
     session.get_session(brief=brief)
     assert [conf.get("spark.driver.extraJavaOptions") for conf in started] == [options]
+
+
+def test_a_session_of_another_thread_has_settings_of_its_own(started, monkeypatch):
+    from pyspark import SparkContext
+
+    assert session.starts_plain()
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    assert not session.starts_plain()
 
 
 @pytest.mark.parametrize("command", ["refresh", "plan", "explain"])

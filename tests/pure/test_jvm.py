@@ -105,3 +105,14 @@ def test_starting_from_it_keeps_it(jars):
     os.utime(made, (1, 1))
     told(jars, brief=False)
     assert time.time() - made.stat().st_mtime < 60
+
+
+def test_an_archive_of_another_user_is_started_from(jars, monkeypatch):
+    made = archive(jars)
+    write(made)
+
+    def refused(_):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(jvm.os, "utime", refused)
+    assert told(jars, brief=False)["-XX:SharedArchiveFile"] == str(made)
