@@ -7,8 +7,9 @@ import pytest
 
 @pytest.fixture
 def without_a_jvm(monkeypatch):
-    """Spark's functions are built in this process, as over Connect."""
+    """Spark's functions are built in this process, as over Connect, and no Spark of another test's is seen in it."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    monkeypatch.setattr("ivm.session._elsewhere", lambda: False)
 
 
 @pytest.fixture(scope="session")
