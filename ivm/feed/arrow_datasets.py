@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.feed.datasets import Datasets, Part
+from ivm.feed.found import FoundRows, any_of, parts
 from ivm.feed.input import Input
 from ivm.lake import native, parquet
 from ivm.lake.keyed import KeyedReader
@@ -16,7 +18,7 @@ from ivm.lake.shapes import plain
 from ivm.names import WEIGHT
 from ivm.plan.nodes import IN_NEW, IN_OLD, Column
 from ivm.rewrite.delta_join import State
-from ivm.rewrite.slices import DELTA, Match, Provider
+from ivm.rewrite.slices import DELTA, Match, Provider, Requests
 from ivm.table.protocol import Wanted
 from ivm.table.slices import slice_sql
 from ivm.table.spark import picked_by
@@ -34,6 +36,18 @@ class ArrowDatasets(Datasets):
         self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[Wanted]] = {}
         self._readers: dict[str, KeyedReader] = {}
+        self._found = FoundRows(0)
+
+    def sharing(self, found: FoundRows) -> ArrowDatasets:
+        """These datasets, recalling what others of the epoch found, and letting them recall what these find."""
+        self._found = found
+        return self
+
+    def load(self, requests: Requests) -> None:
+        super().load(requests)
+        for relation, wanted in self._matched.items():
+            source = self.inputs[relation]
+            self._found.keep(source.path, source.version, self._slices[relation], wanted)
 
     @classmethod
     def beside(cls, other: Datasets, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
@@ -73,55 +87,73 @@ class ArrowDatasets(Datasets):
             self._whole.add(relation)
             self._sliced[relation] = found.num_rows
 
-    def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
-        """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
-        source = self.inputs[relation]
-        wanted: dict[tuple[str, ...], list[pa.Table]] = {}
-        merged = []
+    def _load_level(self, level: int, asked: Mapping[str, set[Match]]) -> None:
+        """The keys of all relations first, in order; then the relations are read at the same time."""
+        wanted = {relation: self._wanted(matches) for relation, matches in asked.items()}
+        with ThreadPoolExecutor(self._limits.threads) as pool:
+            found = list(pool.map(lambda r: self._read_level(r, level, wanted[r]), wanted))
+        for (relation, mine), rows in zip(wanted.items(), found, strict=True):
+            before = self._slices.get(relation, self.inputs[relation].schema.empty_table())
+            self._matched.setdefault(relation, []).extend(mine)
+            self._slices[relation] = pa.concat_tables([before, rows])
+            self._sliced[relation] = self._slices[relation].num_rows
+
+    def _wanted(self, matches: set[Match]) -> list[Wanted]:
+        """What the matches ask for: the keys of the same columns together, each range by itself."""
+        alike: dict[tuple[str, ...], list[pa.Table]] = {}
+        ranges = []
         for match in sorted(matches, key=repr):
             keys = self._keys(match)
             if keys.num_rows and match.between:
-                merged.append(Wanted(match.columns, keys, between=True))
+                ranges.append(Wanted(match.columns, keys, between=True))
             elif keys.num_rows:
-                wanted.setdefault(match.columns, []).append(keys)
-        for mine, tables in wanted.items():
-            merged.append(
-                Wanted(mine, distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables])))
-            )
-        found = self._slices.setdefault(relation, source.schema.empty_table())
-        self._sliced[relation] = found.num_rows
-        if not merged:
-            return
-        most = self._limits.slice_rows - found.num_rows
+                alike.setdefault(match.columns, []).append(keys)
+        together = {
+            columns: distinct(pa.concat_tables([t.rename_columns(tables[0].column_names) for t in tables]))
+            for columns, tables in alike.items()
+        }
+        return [*ranges, *(Wanted(columns, keys) for columns, keys in together.items())]
+
+    def _read_level(self, relation: str, level: int, wanted: Sequence[Wanted]) -> pa.Table:
+        """The rows that are wanted at a level, but those that an earlier one found: recalled, or read."""
+        source, earlier = self.inputs[relation], self._matched.get(relation, [])
+        most = self._limits.slice_rows - self._sliced.get(relation, 0)
+        fresh = [new for w in wanted if (new := parts(w, earlier)[1]) is not None]
         columns = [c.name for c in source.columns]
-        folder = self._scratch / f"{self.tag}_{relation}_{level}"
-        indexes = [source.index(w) for w in merged]
-        if all(indexes):
-            rows = source.schema.empty_table()
-            for i, (index, wanted_) in enumerate(zip(indexes, merged, strict=True)):
-                assert index is not None
-                more = index.find(columns, wanted_, folder / str(i)).cast(source.schema)
-                for earlier in merged[:i]:
-                    more = more.filter(pc.invert(earlier.of(more)))
-                rows = pa.concat_tables([rows, more])
-        elif source.native:
-            keys = [(w.columns, w.keys, w.between) for w in merged]
-            rows = self._reader(relation).find(columns, keys, folder, most=most)
-        else:
-            rows = self._slice_by_spark(source, level, columns, merged, most)
+        recalled, known, left = self._found.recall(source.path, source.version, columns, fresh)
+        rows = recalled.cast(source.schema) if recalled is not None else source.schema.empty_table()
+        if left:
+            read = self._read(source, level, columns, left, most).cast(source.schema)
+            if known:
+                read = read.filter(pc.invert(any_of(known, read)))
+            rows = pa.concat_tables([rows, read])
         if rows.num_rows > most:
             raise native.LargeReadError(f"more than {most:,} rows")
-        for earlier in self._matched.get(relation, []):
-            rows = rows.filter(pc.invert(earlier.of(rows)))
-        self._matched.setdefault(relation, []).extend(merged)
-        self._slices[relation] = pa.concat_tables([found, rows.cast(source.schema)])
-        self._sliced[relation] = self._slices[relation].num_rows
+        return rows.filter(pc.invert(any_of(earlier, rows))) if earlier else rows
+
+    def _read(self, source: Input, level: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int) -> pa.Table:
+        """The rows of the relation's table that any of `wanted` means, each once."""
+        folder = self._scratch / f"{self.tag}_{source.relation}_{level}"
+        indexes = [source.index(w) for w in wanted]
+        if all(indexes):
+            rows = source.schema.empty_table()
+            for i, (index, wanted_) in enumerate(zip(indexes, wanted, strict=True)):
+                assert index is not None
+                more = index.find(columns, wanted_, folder / str(i)).cast(source.schema)
+                for earlier in wanted[:i]:
+                    more = more.filter(pc.invert(earlier.of(more)))
+                rows = pa.concat_tables([rows, more])
+            return rows
+        if source.native:
+            keys = [(w.columns, w.keys, w.between) for w in wanted]
+            return self._reader(source.relation).find(columns, keys, folder, most=most)
+        return self._slice_by_spark(source, level, columns, wanted, most)
 
     def _slice_by_spark(
-        self, source: Input, level: int, columns: Sequence[str], merged: Sequence[Wanted], most: int
+        self, source: Input, level: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
     ) -> pa.Table:
         spark = self._spark()
-        picked = picked_by(spark, merged, f"__ivm_{self.tag}_{source.relation}_{level}_keys")
+        picked = picked_by(spark, wanted, f"__ivm_{self.tag}_{source.relation}_{level}_keys")
         sql = slice_sql(self._table(source.relation), columns, picked, [])
         path = self._scratch / f"{self.tag}_{source.relation}_{level}.parquet"
         spark.sql(sql).write.mode("overwrite").parquet(path.spark)

@@ -82,9 +82,9 @@ class Datasets(ABC):
         for relation in sorted(requests.whole):
             self._load_whole(relation)
         self._scanned = frozenset(requests.whole - self._whole)
-        for relation, level in sorted(requests.matches, key=lambda s: (s[1], s[0])):
-            if relation not in self._whole:
-                self._load_slice(relation, level, requests.matches[relation, level])
+        for level in sorted({level for _, level in requests.matches}):
+            asked = {r: m for (r, of), m in sorted(requests.matches.items(), key=lambda i: i[0]) if of == level}
+            self._load_level(level, {r: matches for r, matches in asked.items() if r not in self._whole})
 
     @abstractmethod
     def _begin(self) -> None:
@@ -95,8 +95,8 @@ class Datasets(ABC):
         """Make the whole relation its slice, if it is so small that this pays."""
 
     @abstractmethod
-    def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
-        """Add the rows of one level to the relation's slice; rows that an earlier level found are not taken twice."""
+    def _load_level(self, level: int, asked: Mapping[str, set[Match]]) -> None:
+        """Add the rows of one level to the relations' slices; rows that an earlier level found are not taken twice."""
 
     @abstractmethod
     def _register(self, name: str, relation: str, part: Part) -> None:

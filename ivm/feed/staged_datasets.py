@@ -5,6 +5,8 @@ Each is written out once, so that the next level's keys and all views read it; t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from ivm.engine.rows import StagedRows, stage
@@ -29,6 +31,10 @@ class StagedDatasets(Datasets):
 
     def _load_whole(self, relation: str) -> None:
         """Nothing: a table is a name already."""
+
+    def _load_level(self, level: int, asked: Mapping[str, set[Match]]) -> None:
+        for relation, matches in asked.items():
+            self._load_slice(relation, level, matches)
 
     def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
         source = self.inputs[relation]

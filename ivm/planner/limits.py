@@ -33,6 +33,8 @@ class Limits:
     delta_rows: int = 5_000_000
     #: A slice of more rows does so, too, with all that is read beside it.
     slice_rows: int = 5_000_000
+    #: Rows that a wave's keyed reads found are kept for the next waves of the epoch, up to so many.
+    found_rows: int = 1_000_000
     #: The result of a statement with more rows is staged, and what is stored of it goes into tables by its files.
     result_rows: int = 1_000_000
     #: Up to this many rows a full result is compared with what is published, and committed row by row; above, by files.

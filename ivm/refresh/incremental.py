@@ -179,7 +179,7 @@ def _loaded(inputs: Inputs, scratch: Location, tag: str, read: Mapping[str, Inpu
     """The datasets of what is read: in this process, or with Spark where that is too much."""
     spark, limits = inputs.context.spark, inputs.context.limits
     if not stays_with_spark([i.delta.num_rows for i in read.values() if i.delta is not None], limits):
-        small = ArrowDatasets(spark, scratch, tag, read, limits)
+        small = ArrowDatasets(spark, scratch, tag, read, limits).sharing(inputs.found)
         try:
             small.load(requests)
             return small

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ivm.engine.rows import Rows, StagedRows, few, stage
 from ivm.feed.deltas import GapError, source_delta
+from ivm.feed.found import FoundRows
 from ivm.feed.input import Accumulators, Input
 from ivm.feed.source import Snapshot, count_rows
 from ivm.feed.states import ones
@@ -57,6 +58,8 @@ class Inputs:
         self._staged = itertools.count()
         self._gaps: dict[str, GapError] = {}
         self._source_rows: dict[str, int | None] = {}
+        #: Rows of sources and units that a wave read by key, for the next ones.
+        self.found = FoundRows(context.limits.found_rows)
         self._needed = needed_columns(self.units.values())
         self._clocks = context.clocks
         self._values: dict[tuple[str, int | None], tuple[pa.Table, pa.Table]] = {}
