@@ -28,7 +28,7 @@ from ivm.refresh.brief import is_brief
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import View
-from ivm.session import get_session, starts_plain
+from ivm.session import active_session, get_session, starts_plain
 from ivm.storage.location import Location, served
 from ivm.trace.store import Layout
 from ivm.visible import check_visible
@@ -116,6 +116,7 @@ class Declarations:
         self.name, self.mode = name, mode
         self._spark = spark
         self._starting: Future[SparkSession] | None = None
+        self._owns = False
         #: Whether this process ends with what it is asked for next, and so does a JVM that it starts.
         self.passing = False
         #: Where the sources lie, links followed, by location.
@@ -136,6 +137,7 @@ class Declarations:
             checking=checking or Checking(),
             engine=engine,
             expect_spark=self._expect_spark,
+            owns_session=lambda: self._owns,
         )
         self.context.clock = clock or self.context.clock
 
@@ -172,6 +174,7 @@ class Declarations:
     def spark(self) -> SparkSession:
         """The session. Raises UnseenError where Spark doesn't see the root (see `ivm.visible`)."""
         if self._spark is None:
+            self._owns = self._starting is not None or active_session() is None
             self._spark = self._starting.result() if self._starting is not None else self._start()()
         check_visible(self._spark, self.context.layout.base, self.context.layout.internal)
         return self._spark

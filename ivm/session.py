@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ivm import jvm
 from ivm.errors import ViewError
@@ -102,7 +102,7 @@ def get_session(remote: str | None = None, schemes: Collection[str] = (), brief:
     """
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
+    active = active_session()
     if active is not None:
         return active
     remote = remote or os.environ.get("IVM_SPARK_REMOTE")
@@ -119,6 +119,13 @@ def get_session(remote: str | None = None, schemes: Collection[str] = (), brief:
     if local and starts_plain():
         conf |= jvm.conf(conf.pop("spark.jars").split(","), brief)
     return _with({**conf, "spark.master": master})
+
+
+def active_session() -> SparkSession | None:
+    """The session that is active in this thread: somebody else's."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
 
 
 #: spark-submit sets it for the process that it starts.
@@ -147,6 +154,26 @@ def _elsewhere() -> bool:
     loaded = sys.modules.get("pyspark")
     context = getattr(loaded, "SparkContext", None)
     return getattr(context, "_active_spark_context", None) is not None
+
+
+def apart(spark: SparkSession) -> SparkSession:
+    """A session with the settings, temporary views and functions that `spark` has now, apart from then on.
+
+    Variables are not among them. A session that can't be cloned is given back itself.
+    """
+    clone = getattr(spark, "cloneSession", None)  # Spark Connect's
+    if clone is not None:
+        from pyspark.errors import PySparkException
+
+        try:
+            return cast("SparkSession", clone())
+        except PySparkException:  # a server before Spark 4.1
+            return spark
+    java = getattr(spark, "_jsparkSession", None)
+    if java is None:
+        return spark
+    # PySpark has no name for it where the driver is this process. It takes some milliseconds.
+    return type(spark)(spark._sc, java.cloneSession())
 
 
 def _with(conf: Mapping[str, str]) -> SparkSession:

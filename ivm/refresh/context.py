@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from ivm.plan.nodes import Clock, Column, Relation
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import Compiled, View, compile_view, in_order
-from ivm.session import SparkAnalyzer, starts_plain
+from ivm.session import SparkAnalyzer, apart, starts_plain
 from ivm.sql.padding import padded_names
 from ivm.sql.text import query_tree, relation_tables
 from ivm.storage.lock import exclusive
@@ -75,6 +76,8 @@ class Context:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     #: Says that `spark` will be asked for soon: one that must be started is begun beside what is done until then.
     expect_spark: Callable[[], None] = lambda: None
+    #: Whether the session was started for this pipeline, so that nobody else has it.
+    owns_session: Callable[[], bool] = lambda: False
     #: The sources as they were looked at last.
     _looked: dict[tuple[Source, str], Snapshot] = field(default_factory=dict, repr=False)
 
@@ -248,12 +251,33 @@ class Context:
     def exclusive(self) -> Iterator[None]:
         """Hold the pipeline's lock while a step runs; the log takes nothing more where it is lost meanwhile.
 
-        Raises ConcurrentRefreshError where another process holds it, ConfigError or StorageError where the root can't
-        be written to.
+        Until then `spark` gives a session of the step's own, with what the caller's has when it is first asked for:
+        settings, transactions and names of a refresh are seen by nobody else. Raises ConcurrentRefreshError where
+        another process holds the lock, ConfigError or StorageError where the root can't be written to.
         """
         with exclusive(self.layout.lock, f"pipeline {self.name!r}") as fence:
             self.log.fence = fence
+            callers = self.spark
+            self.spark = _once(lambda: self._apart(callers()))
             try:
                 yield
             finally:
                 self.log.fence = None
+                self.spark = callers
+
+    def _apart(self, spark: SparkSession) -> SparkSession:
+        return spark if self.owns_session() else apart(spark)
+
+
+def _once(made: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+    """What a function gives the first time, whichever thread asks."""
+    lock = threading.Lock()
+    kept: list[SparkSession] = []
+
+    def once() -> SparkSession:
+        with lock:
+            if not kept:
+                kept.append(made())
+            return kept[0]
+
+    return once

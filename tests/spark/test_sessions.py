@@ -1,0 +1,67 @@
+"""A refresh runs in a session of its own: what it sets and names is not in the caller's, whose functions it has."""
+
+from __future__ import annotations
+
+import pytest
+
+from ivm.pipeline import Pipeline
+from ivm.session import apart
+from tests.scenes import VIEWS, change, path, scene
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def made(spark, tmp_path):
+    return scene(spark, tmp_path)
+
+
+def test_the_callers_session_is_left_as_it_is(spark, made, monkeypatch):
+    """While it runs, too: another thread of the caller's would commit under its transaction."""
+    pipe = Pipeline("shop", spark, made.folder / "root")
+    for name in ("orders", "customers"):
+        pipe.source(name, path(made, name))
+    for name, sql in VIEWS.items():
+        pipe.view(name, sql)
+    assert pipe.refresh().ok
+    change(made)
+    touched = []
+    monkeypatch.setattr(spark.conf, "set", lambda key, value: touched.append(key))
+    monkeypatch.setattr(spark.conf, "unset", touched.append)
+    names = {t.name for t in spark.catalog.listTables()}
+    report = pipe.refresh()
+    assert {v.strategy for v in report.views.values()} == {"incremental"}
+    assert pipe.compact(keep_epochs=0)
+    assert touched == []
+    assert {t.name for t in spark.catalog.listTables()} == names
+
+
+def test_what_the_caller_registers_between_refreshes_is_there(spark, made):
+    pipe = Pipeline("shop", spark, made.folder / "root")
+    pipe.source("orders", path(made, "orders"))
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION ivm_apart(x INT) RETURNS INT RETURN x + 1")
+    pipe.view("one", "SELECT id, ivm_apart(amount) AS a FROM orders")
+    assert pipe.refresh().ok
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION ivm_later(x INT) RETURNS INT RETURN x + 2")
+    pipe.view("two", "SELECT id, ivm_later(amount) AS a FROM orders")
+    change(made)
+    assert pipe.refresh().ok
+    assert pipe.verify("one")
+    assert pipe.verify("two")
+    for name in ("ivm_apart", "ivm_later"):
+        spark.sql(f"DROP TEMPORARY FUNCTION {name}")
+
+
+def test_a_session_apart_shares_nothing_that_is_set_later(spark):
+    spark.conf.set("ivm.test", "before")
+    other = apart(spark)
+    other.conf.set("ivm.test", "there")
+    assert spark.conf.get("ivm.test") == "before"
+    spark.conf.unset("ivm.test")
+    assert other.conf.get("ivm.test") == "there"
+    assert other.sparkContext is spark.sparkContext
+
+
+def test_what_can_not_be_cloned_is_used_as_it_is():
+    stand_in = object()
+    assert apart(stand_in) is stand_in
