@@ -201,9 +201,14 @@ class Objects:
     def copy(self, key: str, to: str) -> None:
         if self.stat(key) is not None:
             self._store.copy(key, to)
-        for keys in self._under(key):
-            for one in keys:
-                self._store.copy(one, to + one[len(key) :])
+        for portion in self._store.list(key or None):
+            for found in portion:
+                try:
+                    self._store.copy(found["path"], to + found["path"][len(key) :])
+                except FileNotFoundError:
+                    # S3A marks an empty folder by an object whose key ends with "/"; listings leave that away.
+                    if found["size"]:
+                        raise
 
     @_told
     def move(self, key: str, to: str) -> None:

@@ -5,6 +5,7 @@ And what is said where a store can't be used.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -127,6 +128,17 @@ def test_near_is_a_folder_of_this_machine(place):
     with place.near() as folder:
         assert "://" not in folder
         assert Location.of(folder).local
+
+
+def test_what_marks_an_empty_folder_is_not_copied(s3):
+    """Spark's S3A leaves an object of no bytes whose key ends with "/"."""
+    from boto3 import client
+
+    lake = Location.of(s3) / "lake"
+    (lake / "a").write(b"1")
+    client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]).put_object(Bucket=s3[5:], Key="lake/empty/")
+    lake.copy(Location.of(s3) / "copy")
+    assert sorted((Location.of(s3) / "copy").files(), key=str) == [Location.of(s3) / "copy" / "a"]
 
 
 @pytest.mark.parametrize("text", ["s3a://b/t/", "S3://b/t", "s3n://b/t", "s3://b/t"])

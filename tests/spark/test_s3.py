@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from tests.remote.run import need_jars, shop
+from tests.remote.run import REPOSITORY, need_jars, shop
 from tests.s3 import bucket
 from tests.versity import wanted
 
@@ -59,3 +61,14 @@ def test_the_tasks_of_airflow(store, tmp_path):
     found = shop(store, tmp_path / "shop", "build", "tasks", "verify", env={"AIRFLOW_HOME": str(tmp_path / "airflow")})
     assert found["tasks"] == {"applied": INCREMENTAL, "held": {}}
     assert found["verify"] == EQUAL
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="IVM_NIGHTLY=1 runs it")
+def test_both_lanes_do_every_verb_there(store, tmp_path):
+    """The suite of tests/spark/test_table_conformance.py, in a process whose Spark reads and writes there."""
+    suite = [REPOSITORY / "tests/spark/test_table_conformance.py", "-q", "-p", "no:cacheprovider", "-m", "spark"]
+    environment = {**os.environ, "IVM_TABLES_AT": f"{store}/tables"}
+    command = [sys.executable, "-m", "pytest", *suite, f"--basetemp={tmp_path / 'inner'}"]
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=3000)
+    assert done.returncode == 0, done.stdout[-4000:]
+    print(done.stdout.strip().splitlines()[-1])
