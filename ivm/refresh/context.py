@@ -78,6 +78,8 @@ class Context:
     expect_spark: Callable[[], None] = lambda: None
     #: Whether the session was started for this pipeline, so that nobody else has it.
     owns_session: Callable[[], bool] = lambda: False
+    #: Gives the caller's session while `spark` gives another.
+    _callers: Callable[[], SparkSession] | None = field(default=None, repr=False)
     #: The sources as they were looked at last.
     _looked: dict[tuple[Source, str], Snapshot] = field(default_factory=dict, repr=False)
 
@@ -165,6 +167,8 @@ class Context:
         """
         self.broken = {}
         self.compiled = self._compile(in_order(self.views), snapshots, missing)
+        if self._callers is not None:
+            self.spark = self._own(self._callers)
         return self.compiled
 
     def compiled_or_raise(self, view: str) -> Compiled:
@@ -183,7 +187,11 @@ class Context:
             try:
                 self._check_there(view, missing or {})
                 result = compile_view(
-                    view, relations, lambda: SparkAnalyzer(self.spark()), self.layout.programs, self._raises
+                    view,
+                    relations,
+                    lambda: SparkAnalyzer((self._callers or self.spark)()),
+                    self.layout.programs,
+                    self._raises,
                 )
             except UnseenError:
                 raise
@@ -199,6 +207,10 @@ class Context:
             padded = self._padded(view, result, relations)
             relations[name] = Relation(name, "view", result.program.columns, key, dated, padded)
         return compiled
+
+    def _analyzer(self) -> SparkAnalyzer:
+        """The caller's session answers, which has its variables."""
+        return SparkAnalyzer((self._callers or self.spark)())
 
     def _raises(self) -> bool:
         """Whether what overflows raises an error in the session, or would in the one that this process would start."""
@@ -251,22 +263,31 @@ class Context:
     def exclusive(self) -> Iterator[None]:
         """Hold the pipeline's lock while a step runs; the log takes nothing more where it is lost meanwhile.
 
-        Until then `spark` gives a session of the step's own, with what the caller's has when it is first asked for:
+        Until then `spark` gives a session of the step's own, with what the caller's has once the views are compiled:
         settings, transactions and names of a refresh are seen by nobody else. Raises ConcurrentRefreshError where
         another process holds the lock, ConfigError or StorageError where the root can't be written to.
         """
         with exclusive(self.layout.lock, f"pipeline {self.name!r}") as fence:
             self.log.fence = fence
-            callers = self.spark
-            self.spark = _once(lambda: self._apart(callers()))
+            callers = self._callers = self.spark
+            self.spark = self._own(callers)
             try:
                 yield
             finally:
-                self.log.fence = None
-                self.spark = callers
+                self.log.fence, self.spark, self._callers = None, callers, None
 
-    def _apart(self, spark: SparkSession) -> SparkSession:
-        return spark if self.owns_session() else apart(spark)
+    def _own(self, callers: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+        """A session apart from the caller's, made when it is first asked for.
+
+        The caller's itself where nobody else has it, or where a view may read its variables, which no clone has.
+        """
+
+        def own() -> SparkSession:
+            spark = callers()
+            chance = any(r.code == "nondeterministic" for c in self.compiled.values() for r in c.program.refusals)
+            return spark if self.owns_session() or chance else apart(spark)
+
+        return _once(own)
 
 
 def _once(made: Callable[[], SparkSession]) -> Callable[[], SparkSession]:

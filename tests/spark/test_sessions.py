@@ -52,6 +52,20 @@ def test_what_the_caller_registers_between_refreshes_is_there(spark, made):
         spark.sql(f"DROP TEMPORARY FUNCTION {name}")
 
 
+def test_a_view_over_a_variable_reads_the_callers(spark, made):
+    pipe = Pipeline("shop", spark, made.folder / "root")
+    pipe.source("orders", path(made, "orders"))
+    spark.sql("DECLARE OR REPLACE VARIABLE ivm_least INT DEFAULT 3")
+    pipe.view("some", "SELECT id FROM orders WHERE amount > ivm_least")
+    pipe.view("chance", "SELECT id, rand() AS r FROM orders WHERE amount > ivm_least")
+    assert pipe.refresh().ok
+    spark.sql("SET VAR ivm_least = 1")
+    report = pipe.refresh()
+    assert {v.strategy for v in report.views.values()} == {"full"}
+    assert pipe.verify("some")
+    spark.sql("DROP TEMPORARY VARIABLE ivm_least")
+
+
 def test_a_session_apart_shares_nothing_that_is_set_later(spark):
     spark.conf.set("ivm.test", "before")
     other = apart(spark)
