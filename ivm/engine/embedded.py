@@ -23,9 +23,6 @@ from ivm.portable.statement import NotPortableError, Relation
 from ivm.portable.translations import Translations
 from ivm.portable.versions import lacking
 
-#: Shared by all epochs of this process.
-_translations = Translations()
-
 
 class StaysWithSparkError(Exception):
     """Why a statement isn't run in this process."""
@@ -54,12 +51,16 @@ def check_installed() -> None:
 
 
 class EmbeddedRun:
-    """Runs the statements of units that share datasets, whose names have a tag; threads may share it."""
+    """Runs the statements of units that share datasets, whose names have a tag; threads may share it.
 
-    def __init__(self, lookup: Lookup, tag: str, limits: Limits) -> None:
+    `translations` are those of statements that were run before.
+    """
+
+    def __init__(self, lookup: Lookup, tag: str, limits: Limits, translations: Translations) -> None:
         self._lookup = lookup
         self._tag = tag
         self._limits = limits
+        self._translations = translations
         self._database = Database()
 
     def rows(self, sql: str, batch: Sequence[Column] | None = None) -> pa.Table:
@@ -76,7 +77,7 @@ class EmbeddedRun:
             return Relation(found.name, found.columns)
 
         try:
-            made = _translations.written(sql, self._tag, relation)
+            made = self._translations.written(sql, self._tag, relation)
         except NotPortableError as reason:
             raise StaysWithSparkError(str(reason)) from reason
         wanted = [str(c.type) for c in batch or ()]

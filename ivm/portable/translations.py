@@ -7,11 +7,13 @@ What was written for a form serves all statements of that form whose relations h
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -58,6 +60,24 @@ class Translations:
         self._most = most
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._lock = threading.Lock()
+        #: Whether something was written anew since they were last taken, or told.
+        self.fresh = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known."""
+        return not self._kept
+
+    def told(self) -> str:
+        """All of it as JSON, for another process whose code and DuckDB are the same."""
+        with self._lock:
+            self.fresh = False
+            return json.dumps({form: _told(kept) for form, kept in self._kept.items()})
+
+    def take(self, told: str) -> None:
+        """Know what another process knew."""
+        with self._lock:
+            self._kept.update({form: _taken(kept) for form, kept in json.loads(told).items()})
 
     def written(self, sql: str, tag: str, lookup: Lookup) -> Written:
         """A statement of Spark's for DuckDB, whose names have the tag. Raises NotPortableError."""
@@ -82,6 +102,7 @@ class Translations:
                 return written(sql, lambda node: _relation(node, lookup))  # which says so with the names as they are
             with self._lock:
                 self._kept[text] = kept
+                self.fresh = True
                 while len(self._kept) > self._most:
                     self._kept.popitem(last=False)
         duck = "".join(native_ident(found[p]) if isinstance(p, int) else p for p in kept.pieces)
@@ -106,6 +127,21 @@ def form(sql: str, tag: str) -> tuple[str, list[int]]:
         return f"VERSION AS OF {versions.index(int(number))}"
 
     return _PARTS.sub(swap, sql), versions
+
+
+def _told(kept: _Kept) -> list[Any]:
+    reads = [[r.name, r.path, r.version, [[c.name, c.type] for c in columns]] for r, columns in kept.reads]
+    return [kept.pieces, [[c.name, c.type] for c in kept.columns], reads]
+
+
+def _taken(told: list[Any]) -> _Kept:
+    pieces, columns, reads = told
+    listed = tuple((_Read(name, path, version), _columns(of)) for name, path, version, of in reads)
+    return _Kept(tuple(pieces), _columns(columns), listed)
+
+
+def _columns(told: list[list[str]]) -> tuple[Column, ...]:
+    return tuple(Column(name, type_) for name, type_ in told)
 
 
 def _same(kept: _Kept, find: Callable[[_Read], Relation | None]) -> list[str] | None:

@@ -18,6 +18,7 @@ from ivm.lake.types import padded_columns
 from ivm.plan.kinds import BY_ITS_SOURCES
 from ivm.plan.nodes import Clock, Column, Relation
 from ivm.planner.limits import EMBEDDED, Limits
+from ivm.portable.translations import Translations
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer, apart, starts_plain
@@ -68,6 +69,8 @@ class Context:
     checking: Checking = field(default_factory=Checking)
     #: Who may run a refresh's statements (see `ivm.parameters.ENGINES`).
     engine: str = "spark"
+    #: Statements as the embedded engine runs them.
+    translations: Translations = field(default_factory=Translations, repr=False)
     compiled: dict[str, Compiled] = field(default_factory=dict)
     #: Why views can't be compiled as things are: a source that is gone, a column that was dropped.
     broken: dict[str, str] = field(default_factory=dict)

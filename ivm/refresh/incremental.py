@@ -35,6 +35,7 @@ from ivm.planner.strategy import Fixpoint, Incremental
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.records import EMBEDDED, Cursor, Outcome, UnitState, with_epoch
 from ivm.refresh.settings import STARTED
+from ivm.refresh.translated import remembered
 from ivm.rewrite.slices import Requests
 from ivm.session import statements
 from ivm.storage.location import Location
@@ -155,7 +156,8 @@ def _embedded(
     if isinstance(datasets, StagedDatasets):
         return {job.strategy.unit.name: "a delta or a slice is too large for this process" for job in jobs}
     reasons: dict[str, str] = {}
-    engine = EmbeddedRun(datasets.readable, datasets.tag, inputs.context.limits)
+    context = inputs.context
+    engine = EmbeddedRun(datasets.readable, datasets.tag, context.limits, context.translations)
 
     def run(job: Job) -> None:
         name = job.strategy.unit.name
@@ -180,7 +182,8 @@ def _embedded(
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
                 ended[name] = error
 
-    with ThreadPoolExecutor(inputs.context.limits.threads) as pool:
+    remembering = remembered(context.layout.statements, context.translations)
+    with remembering, ThreadPoolExecutor(context.limits.threads) as pool:
         list(pool.map(run, longest_first(jobs, lambda: inputs.past)))
     engine.close()
     return reasons

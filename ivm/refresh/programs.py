@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -62,9 +62,23 @@ def read(file: Location) -> Program | None:
 def keep(file: Location, program: Program, definitions: Collection[str]) -> None:
     """Write a program into the cache, whole or not at all; what can't be kept is compiled again next time."""
     head = json.dumps({"made_by": versions(), "definitions": sorted(definitions)})
-    text = f"{head}\n{program_json(program)}".encode()
+    sealed(file, f"{head}\n{program_json(program)}")
+
+
+def sealed(file: Location, text: str) -> None:
+    """Write a text below its hash; what can't be written isn't there."""
+    data = text.encode()
     with suppress(OSError, StorageError):
-        file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+        file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+
+
+def unsealed(file: Location) -> str | None:
+    """The text of a file that `sealed` wrote; None where there is none, or it isn't as it was written."""
+    try:
+        digest, _, data = file.read().partition(b"\n")
+    except (OSError, StorageError):
+        return None
+    return data.decode() if digest.decode("ascii", "replace") == hashlib.sha256(data).hexdigest() else None
 
 
 def kept(folder: Location, view: str) -> Iterator[Kept]:
@@ -75,14 +89,11 @@ def kept(folder: Location, view: str) -> Iterator[Kept]:
 
 
 def _parts(file: Location) -> Kept | None:
-    try:
-        digest, _, text = file.read().partition(b"\n")
-    except (OSError, StorageError):
-        return None
-    if digest.decode("ascii", "replace") != hashlib.sha256(text).hexdigest():
+    text = unsealed(file)
+    if text is None:
         return None
     facts = file.name.split("-")[-2]
-    head, apart, program = text.decode().partition("\n")
+    head, apart, program = text.partition("\n")
     return Kept(facts, program, tuple(json.loads(head)["definitions"])) if apart else Kept(facts, head)
 
 
@@ -104,9 +115,14 @@ def versions() -> dict[str, str]:
 @functools.cache
 def compiler_fingerprint() -> str:
     """A hash of the compiler's own text and of the versions of its readers: others' programs are not reused."""
-    digest = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
+    return fingerprint(_COMPILER, versions())
+
+
+def fingerprint(parts: Collection[str], read_by: Mapping[str, str]) -> str:
+    """A hash of the text of some parts of this package, and of versions."""
+    digest = hashlib.sha256(json.dumps(read_by, sort_keys=True).encode())
     package = Path(__file__).parent.parent
-    for name in _COMPILER:
+    for name in parts:
         for file in sorted((package / name).rglob("*.py")) or [package / name]:
             digest.update(file.read_bytes())
     return digest.hexdigest()[:12]

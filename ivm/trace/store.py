@@ -106,6 +106,11 @@ class Layout:
         return self.internal / "programs"
 
     @property
+    def statements(self) -> Location:
+        """Translations for the embedded engine (see `ivm.refresh.translated`)."""
+        return self.internal / "statements"
+
+    @property
     def lost(self) -> Location:
         """What a repair has put aside."""
         return self.internal / "lost"
@@ -162,7 +167,7 @@ class Layout:
         yield from (self.internal / "scratch").list()
         for unit in self.traces.list():
             yield from unit.list()
-        for folder in (self.programs, self.checks):
+        for folder in (self.programs, self.statements, self.checks):
             yield from (f for f in folder.list() if f.name.endswith(PARTIAL))
 
 

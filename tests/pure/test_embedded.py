@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -71,6 +72,32 @@ def test_a_refresh_of_portable_views_starts_no_session(made):
         assert told == dict.fromkeys(VIEWS, ("incremental", "", "embedded"))
         assert {v: rows(made, v) for v in VIEWS} == recomputed(made)
         change(made)
+
+
+def test_the_next_process_translates_no_statement_again(made, monkeypatch):
+    assert pipeline(made).refresh().ok
+    (file,) = (made.folder / "root" / "_ivm" / "statements").iterdir()
+    change(made)
+
+    def again(*args):
+        raise AssertionError("translated again")
+
+    monkeypatch.setattr("ivm.portable.translations.written", again)
+    report = pipeline(made).refresh()
+    assert {n: v.engine for n, v in report.views.items()} == dict.fromkeys(VIEWS, "embedded")
+    assert {v: rows(made, v) for v in VIEWS} == recomputed(made)
+    monkeypatch.undo()
+    # What was damaged, or written by another version, is translated anew, and in its place.
+    text = file.read_text()
+    for broken, name in ((text[:-2], file.name), (text, "another.json")):
+        file.unlink()
+        file.with_name(name).write_text(broken)
+        change(made)
+        assert pipeline(made, spark=made.spark).refresh().views["big"].engine == "embedded"
+        assert [f.name for f in file.parent.iterdir()] == [file.name]
+        anew, before = (json.loads(t.partition("\n")[2]) for t in (file.read_text(), text))
+        assert anew
+        assert before | anew == before
 
 
 def test_what_is_not_portable_asks_for_a_session_with_its_reason(made, capsys):

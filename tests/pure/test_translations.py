@@ -110,3 +110,24 @@ def test_only_the_last_ones_are_kept(made):
     for number in (1, 2, 1, 3, 1, 2):
         kept.written(sql.format(number), "x", Lake().lookup)
     assert len(made) == 4
+
+
+def test_another_process_knows_what_this_one_was_told(made):
+    kept = Translations()
+    assert kept.empty
+    first = kept.written(statement("s_7_0", 3, 4), "s_7_0", Lake().lookup)
+    assert kept.fresh
+    told = kept.told()
+    assert not kept.fresh
+    made.clear()
+    other = Translations()
+    other.take(told)
+    assert other.written(statement("s_7_0", 3, 4), "s_7_0", Lake().lookup) == first
+    assert not other.empty
+    assert not other.fresh
+    assert len(made) == 0
+    # Of other columns it knows nothing.
+    strange = Lake((Column("k", "int"), Column("s", "string")))
+    assert other.written(statement("s_7_0", 3, 4), "s_7_0", strange.lookup).columns[0].type == "int"
+    assert other.fresh
+    assert len(made) == 1
