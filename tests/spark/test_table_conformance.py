@@ -260,7 +260,7 @@ def observed(
         keys, picked = pa.table({"k": wanted}), rows.filter(pc.is_in(rows["k"], wanted))
         return bag(table.find(names, [Wanted(("k",), keys)]), names), bag(picked, names)
     reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", since)
-    feed = reader.load(table.path).toArrow()
+    feed = reader.load(Location.of(table.path).spark).toArrow()
     told = [*names, "_change_type"]
     return bag(table.feed(since, table.snapshot().version, names, 1000), told), bag(feed, told)
 
