@@ -145,20 +145,40 @@ def _by_spark(
 def _staged(
     snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession, staging: Location
 ) -> StagedRows:
-    """The feed as a delta, made by Spark."""
-    view = f"__ivm_feed_{staging.name}"
+    """The feed as a delta, made by Spark; of what Delta's reader can't read, by Spark of what delta-rs reads."""
+    try:
+        try:
+            return _weighted(_feed(snapshot, first, last, columns, spark), snapshot, columns, staging)
+        except Exception as error:
+            if snapshot.native or _HIDES_MUCH not in str(error):
+                raise
+            staging.drop()
+        place = staging.parent / f"{staging.name}_feed"
+        place.make()
+        RustTable(snapshot.path).feed_into(first, last, columns, place)
+        return _weighted(spark.read.parquet(place.spark), snapshot, columns, staging)
+    except (GapError, StateError):
+        raise
+    except Exception as error:
+        raise _unread(snapshot, first, last, error) from error
+
+
+#: What Spark says where a commit hides so many more rows of a file that they fill 64 KiB as a bitmap:
+#: https://github.com/delta-io/delta/issues/5662, open with Delta 4.4.
+_HIDES_MUCH = "UTFDataFormatException"
+
+
+def _weighted(feed: DataFrame, snapshot: Snapshot, columns: Sequence[str], staging: Location) -> StagedRows:
+    """A feed as a delta."""
+    view, spark = f"__ivm_feed_{staging.name}", feed.sparkSession
     kept = [c for c in snapshot.columns if c.name in columns]
     gone = "`_change_type` IN ('delete', 'update_preimage')"
     weighted = (
         f"SELECT {columns_sql(columns)}, CASE WHEN {gone} THEN -1 ELSE 1 END AS {ident(WEIGHT)} FROM {ident(view)}"
     )
+    feed.createOrReplaceTempView(view)
     try:
-        _feed(snapshot, first, last, columns, spark).createOrReplaceTempView(view)
         return stage(spark, ones(weighted, kept), staging, (*kept, Column(WEIGHT, "int")))
-    except (GapError, StateError):
-        raise
-    except Exception as error:
-        raise _unread(snapshot, first, last, error) from error
     finally:
         spark.catalog.dropTempView(view)
 

@@ -187,17 +187,24 @@ def change_feed(delta: DeltaTable, first: int, last: int, columns: Sequence[str]
 
     Stops after `most` rows, which it exceeds then.
     """
+    parts, seen = [], 0
+    for part in change_feed_parts(delta, first, last, columns):
+        parts.append(part)
+        seen += part.num_rows
+        if seen > most:
+            break
+    return pa.concat_tables(parts)
+
+
+def change_feed_parts(delta: DeltaTable, first: int, last: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The same in parts as they are read, at least one; not all of them are held at a time."""
     # Unquoted, names with capitals or dots are taken for others.
     quoted = [native_ident(c) for c in (*columns, *_CDF_COLUMNS)]
     reader = delta.load_cdf(starting_version=first, ending_version=last, columns=quoted)
-    batches, seen = [], 0
-    schema = pa.schema(reader.schema)
+    schema, wanted = pa.schema(reader.schema), [*columns, _CDF_COLUMNS[0]]
+    yield plain(schema.empty_table()).select(wanted)
     for batch in reader:
-        batches.append(pa.record_batch(batch))
-        seen += batches[-1].num_rows
-        if seen > most:
-            break
-    return plain(pa.Table.from_batches(batches, schema)).select([*columns, _CDF_COLUMNS[0]])
+        yield plain(pa.Table.from_batches([pa.record_batch(batch)], schema)).select(wanted)
 
 
 def vacuum(path: str, hours: int, properties: CommitProperties | None = None) -> None:

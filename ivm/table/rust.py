@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -97,6 +97,12 @@ class RustTable:
     def feed(self, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:
         return native.change_feed(native.table(self.path, last), first, last, columns, most)
 
+    def feed_into(self, first: int, last: int, columns: Sequence[str], folder: Location) -> None:
+        """The feed as Parquet files in a folder, of any size: little of it is held at a time."""
+        parts = native.change_feed_parts(native.table(self.path, last), first, last, columns)
+        for number, rows in enumerate(_together(parts, _FILE_ROWS)):
+            parquet.write(rows, folder / f"{number}.parquet", _FILE_ROWS)
+
     def transaction(self, app: str) -> int | None:
         return native.last_txn(self.path, app)
 
@@ -144,6 +150,22 @@ class RustTable:
 
     def vacuum(self, hours: int, commit: Commit) -> None:
         native.vacuum(self.path, hours, _properties(commit))
+
+
+#: Rows of a file that is handed to Spark.
+_FILE_ROWS = 500_000
+
+
+def _together(parts: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Small parts together, until they are about so many rows."""
+    held: list[pa.Table] = []
+    for part in parts:
+        held.append(part)
+        if sum(p.num_rows for p in held) >= rows:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _snapshot(delta: DeltaTable) -> Snapshot:

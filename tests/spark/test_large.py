@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from ivm.lake import native
-from ivm.names import ident
+from ivm.names import ident, table_ref
+from ivm.pipeline import Pipeline
+from ivm.planner.limits import EMBEDDED
 from ivm.refresh.verify import recompute_sql
 from ivm.testing.oracle import bag
 from ivm.testing.types import TypedLake, differences, typed_views
@@ -258,3 +260,23 @@ def test_tables_made_of_files_are_read_by_spark(spark, lake, tmp_path: Path):
     assert (bag(told.toArrow()), bag(gone.toArrow())) == (second, first)
     spark.sql(f"OPTIMIZE delta.{ident(path)}")
     assert bag(spark.sql(f"SELECT * FROM delta.{ident(path)}").toArrow()) == second
+
+
+def test_a_feed_that_hides_more_rows_of_a_file_than_deltas_reader_takes(spark, tmp_path):
+    """A third of a file's million rows, after others by a deletion vector: delta-io/delta#5662."""
+    path = str(tmp_path / "t")
+    properties = "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true'"
+    spark.sql(f"CREATE TABLE {table_ref(path)} (k bigint) USING delta TBLPROPERTIES ({properties})")
+    spark.sql(f"INSERT INTO {table_ref(path)} SELECT /*+ COALESCE(1) */ id FROM range(1000000)")
+    pipe = Pipeline("large", spark, tmp_path / "root", limits=replace(EMBEDDED, delta_rows=1000), mode="incremental")
+    pipe.source("t", path)
+    pipe.view("tens", "SELECT k % 10 AS d, count(*) AS n, sum(k) AS s FROM t GROUP BY k % 10")
+    assert pipe.refresh().ok
+    for part in (0, 1):
+        spark.sql(f"DELETE FROM {table_ref(path)} WHERE pmod(hash(k), 3) = {part}")
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2).load(path)
+    with pytest.raises(Exception, match="UTFDataFormatException"):
+        feed.write.format("noop").mode("overwrite").save()
+    report = pipe.refresh()
+    assert report.views["tens"].strategy == "incremental", report.views["tens"]
+    assert pipe.verify("tens")
