@@ -26,6 +26,7 @@ from ivm.rewrite.delta_join import State
 from ivm.rewrite.derivations import CANDIDATES
 from ivm.rewrite.iterations import FRONTIER
 from ivm.rewrite.slices import DELTA, WHOLE, Facts, Requests
+from ivm.rewrite.statements import Sums
 from ivm.table.protocol import Verb
 from ivm.table.rust import RustTable
 
@@ -158,10 +159,10 @@ class _Named:
         affected = any(relation == unit for relation, _ in self._requests.matches)
         return self._named("stored rows, affected groups" if affected else "stored rows, all", unit)
 
-    def accumulators(self, unit: str) -> tuple[str, bool]:  # noqa: ARG002 - there is one for each unit
+    def accumulators(self, unit: str) -> Sums:  # noqa: ARG002 - there is one for each unit
         assert self._unit.reduce is not None
         self.columns["accumulators"] = accumulator_columns(self._unit.reduce)
-        return ident("accumulators"), False
+        return Sums(ident("accumulators"))
 
 
 def explain_view(context: Context, view: str) -> Explanation:

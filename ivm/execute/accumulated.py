@@ -11,7 +11,7 @@ from ivm.execute.changes import Changes, Run
 from ivm.feed.datasets import Datasets
 from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import COUNT, Column, Unit
-from ivm.planner.strategy import Accumulated
+from ivm.planner.strategy import CHANGES, Accumulated
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.statements import NEW, OLD, consolidated
 from ivm.zset.weighted import sum_weights
@@ -22,8 +22,10 @@ def accumulated(strategy: Accumulated, datasets: Datasets, run: Run) -> Changes:
 
     Raises StateError where a group would have less than no rows, or more values than rows.
     """
-    unit = strategy.unit
-    groups = run.rows(strategy.statements(datasets)[""])
+    unit, statements = strategy.unit, strategy.statements(datasets)
+    if CHANGES in statements:
+        datasets.meet(unit.name, run.rows(statements[CHANGES]))
+    groups = run.rows(statements[""])
     if isinstance(groups, StagedRows):
         return _staged(unit, groups, run)
     return Changes(_row_changes(unit, groups), _gained(unit, groups))

@@ -21,15 +21,20 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ivm.engine.embedded import Readable
+from ivm.engine.rows import Rows
 from ivm.feed.bound import Bound
-from ivm.feed.input import Input
+from ivm.feed.input import Accumulators, Input
 from ivm.feed.states import shifted, taken_back
 from ivm.lake import native
+from ivm.lake.keyed import KeyedReader
+from ivm.lake.keys import wide
 from ivm.names import WEIGHT, ident, spark_path, table_ref
+from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, IN_NEW, IN_OLD, Column, Leaf
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import WHOLE, Match, Requests
+from ivm.rewrite.statements import Sums
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
 
@@ -209,19 +214,57 @@ class Datasets(ABC):
                 self._registered[name] = relation
         return ident(name)
 
-    def accumulators(self, unit: str) -> tuple[str, bool]:
-        """Small ones are handed over as Parquet, large ones scanned by Spark."""
-        kept = self.inputs[unit].accumulators
-        assert kept is not None, f"{unit} keeps none"
+    def accumulators(self, unit: str) -> Sums:
+        """Few are handed over whole; of many those that `meet` finds; where keys can't be looked for, Spark scans."""
+        kept = self._kept(unit)
         delta = native.table(kept.path)
-        if native.rows(delta) > self._limits.accumulator_rows:
-            return f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})", True
-        name = f"__ivm_{self.tag}_{unit}_accumulators"
+        rows = native.rows(delta)
+        keyed = bool(kept.keys) and all(keyable(c.type) for c in kept.columns[: len(kept.keys)])
+        if keyed and rows > self._limits.searched_rows:
+            return Sums(ident(self._sums_name(unit, "met")), changes=ident(self._sums_name(unit, "changes")))
+        if rows > self._limits.accumulator_rows:
+            return Sums(f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})", large=True)
+        name = self._sums_name(unit, "accumulators")
         with self._lock:
             if name not in self._registered:
                 self.bound.bind(name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns)
                 self._registered[name] = unit
-        return ident(name), False
+        return Sums(ident(name))
+
+    def meet(self, unit: str, changes: Rows) -> None:
+        """Find a unit's accumulators of the groups that `changes` tells of (keys, gains), and give both their names."""
+        kept = self._kept(unit)
+        met, changed = self._sums_name(unit, "met"), self._sums_name(unit, "changes")
+        if isinstance(changes, pa.Table):
+            self.bound.bind(changed, changes, kept.columns)
+            self.bound.bind(met, self._met(unit, kept, changes), kept.columns)
+        else:
+            on = " AND ".join(f"t.{ident(k)} <=> a.{ident(k)}" for k in kept.keys)
+            sums = f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})"
+            self._make(changed, f"SELECT * FROM {changes.ref}")
+            self._make(met, f"SELECT t.* FROM {sums} AS t LEFT SEMI JOIN {changes.ref} AS a ON {on}")
+        with self._lock:
+            self._registered |= {met: unit, changed: unit}
+
+    def _met(self, unit: str, kept: Accumulators, changes: pa.Table) -> pa.Table:
+        delta, columns = native.table(kept.path), [c.name for c in kept.columns]
+        if not changes.num_rows:
+            return native.read(delta, columns, "false")
+        keys = wide(changes.select(list(kept.keys))).rename_columns([f"k{i}" for i in range(len(kept.keys))])
+        reader = KeyedReader(kept.path, delta, self._limits.literal_keys)
+        folder = self._scratch / f"{self.tag}_{unit}_met"
+        return reader.find(columns, [(kept.keys, keys, False)], folder, kept.before)
+
+    def _make(self, name: str, sql: str) -> None:
+        self.bound.make(name, lambda: self._spark().sql(sql).createOrReplaceTempView(name))
+
+    def _kept(self, unit: str) -> Accumulators:
+        kept = self.inputs[unit].accumulators
+        assert kept is not None, f"{unit} keeps none"
+        return kept
+
+    def _sums_name(self, unit: str, what: str) -> str:
+        return f"__ivm_{self.tag}_{unit}_{what}"
 
     def readable(self, name: str, path: bool, version: int | None) -> Readable | None:
         """The rows that a statement calls so, or (`path`) a table's that it reads whole, called as Spark calls it.

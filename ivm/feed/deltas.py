@@ -148,7 +148,7 @@ def _staged(
     """The feed as a delta, made by Spark; of what Delta's reader can't read, by Spark of what delta-rs reads."""
     try:
         try:
-            return _weighted(_feed(snapshot, first, last, columns, spark), snapshot, columns, staging)
+            return _weighted(_feed(snapshot, first, last, columns, spark), snapshot, columns, spark, staging)
         except Exception as error:
             if snapshot.native or _HIDES_MUCH not in str(error):
                 raise
@@ -156,7 +156,7 @@ def _staged(
         place = staging.parent / f"{staging.name}_feed"
         place.make()
         RustTable(snapshot.path).feed_into(first, last, columns, place)
-        return _weighted(spark.read.parquet(place.spark), snapshot, columns, staging)
+        return _weighted(spark.read.parquet(place.spark), snapshot, columns, spark, staging)
     except (GapError, StateError):
         raise
     except Exception as error:
@@ -168,9 +168,11 @@ def _staged(
 _HIDES_MUCH = "UTFDataFormatException"
 
 
-def _weighted(feed: DataFrame, snapshot: Snapshot, columns: Sequence[str], staging: Location) -> StagedRows:
+def _weighted(
+    feed: DataFrame, snapshot: Snapshot, columns: Sequence[str], spark: SparkSession, staging: Location
+) -> StagedRows:
     """A feed as a delta."""
-    view, spark = f"__ivm_feed_{staging.name}", feed.sparkSession
+    view = f"__ivm_feed_{staging.name}"
     kept = [c for c in snapshot.columns if c.name in columns]
     gone = "`_change_type` IN ('delete', 'update_preimage')"
     weighted = (

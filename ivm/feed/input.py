@@ -24,9 +24,10 @@ class Index:
 
 @dataclass(frozen=True)
 class Accumulators:
-    """A trace of accumulators, with the condition for the batches that are read."""
+    """A trace of accumulators, with the condition for the batches that are read, and the groups' keys."""
 
     path: str
+    keys: tuple[str, ...]
     columns: tuple[Column, ...]
     before: str
 

@@ -20,7 +20,9 @@ class Limits:
     #: Up to this many rows a relation that must be read whole is loaded by the native lane; above, Spark scans it,
     #: which counts as cost.
     native_whole_rows: int = 20_000
-    #: Up to this many rows accumulators are handed over as Parquet; above, Spark scans them.
+    #: Of more rows of accumulators those of the affected groups are looked for by their keys.
+    searched_rows: int = 20_000
+    #: Where keys can't be looked for, up to this many are handed over as Parquet; above, Spark scans them.
     accumulator_rows: int = 200_000
     #: Up to this many wanted values are written as literals, by which files and row groups are skipped;
     #: longer lists crash DataFusion.

@@ -29,7 +29,15 @@ from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.derivations import CANDIDATES
 from ivm.rewrite.iterations import FRONTIER, given, step_sql, support_sql, walk_steps, walk_support
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
-from ivm.rewrite.statements import Reads, Walked, accumulated_delta, branch_deltas, group_delta, linear_delta
+from ivm.rewrite.statements import (
+    Reads,
+    Walked,
+    accumulated_changes,
+    accumulated_delta,
+    branch_deltas,
+    group_delta,
+    linear_delta,
+)
 from ivm.rewrite.top import from_stored, top_candidates
 
 #: The code of a full refresh of a recursion whose changes are too many for iterations in this process.
@@ -100,15 +108,25 @@ class Linear(Incremental):
         return {"": linear_delta(self.unit, self.walked, reads)}
 
 
+#: What the statement is for whose rows tell which accumulators to find.
+CHANGES = "changes"
+
+
 @dataclass(frozen=True)
 class Accumulated(Incremental):
-    """Sums are added to; the rows of groups whose sums changed are replaced."""
+    """Sums are added to; the rows of groups whose sums changed are replaced.
+
+    Of many sums those are found that the CHANGES of the epoch meet, which are computed first.
+    """
 
     name = "accumulated"
 
     def statements(self, reads: Reads) -> dict[str, str]:
-        trace, large = reads.accumulators(self.unit.name)
-        return {"": accumulated_delta(self.unit, self.walked, reads, trace, large)}
+        sums = reads.accumulators(self.unit.name)
+        changes = accumulated_changes(self.unit, self.walked, reads)
+        if not sums.changes:
+            return {"": accumulated_delta(self.unit, changes, sums.trace, sums.large)}
+        return {"": accumulated_delta(self.unit, f"SELECT * FROM {sums.changes}", sums.trace), CHANGES: changes}
 
 
 @dataclass(frozen=True)

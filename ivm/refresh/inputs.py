@@ -273,7 +273,8 @@ class Inputs:
         if reduce is None or not reduce.linear:
             return None
         path = self.context.layout.accumulator_trace(unit, state.generation)
-        return Accumulators(path, tuple(accumulator_columns(reduce)), within(state.batches, EPOCH))
+        keys = tuple(k.name for k in reduce.keys)
+        return Accumulators(path, keys, tuple(accumulator_columns(reduce)), within(state.batches, EPOCH))
 
 
 def unit_columns(context: Context, relation: str) -> tuple[Column, ...]:

@@ -7,7 +7,7 @@ feed emits a row once for each time it occurs), so a product of weights is +1 or
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ivm.names import WEIGHT, ident
@@ -20,6 +20,19 @@ from ivm.sql.maps import decoded, has_float, has_map, sort_key
 from ivm.sql.render import branch_sql, columns_sql, group_by, post_sql, reduce_sql
 
 OLD, NEW = "__ivm_old", "__ivm_new"
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A trace of accumulators as a FROM item.
+
+    Of a `large` one only the affected groups' should be summed. Where `changes` is one, too, what the groups gain is
+    computed first and stands there, and the trace holds these groups' rows only.
+    """
+
+    trace: str
+    large: bool = False
+    changes: str = ""
 
 
 class Reads(Protocol):
@@ -46,11 +59,8 @@ class Reads(Protocol):
     def stored(self, unit: str) -> str:
         """A unit's own published rows: all of them, or at least those of the affected groups."""
 
-    def accumulators(self, unit: str) -> tuple[str, bool]:
-        """The accumulators of a unit before this epoch.
-
-        Also whether they are so many that only the affected groups' should be summed.
-        """
+    def accumulators(self, unit: str) -> Sums:
+        """The accumulators of a unit before this epoch."""
 
 
 #: One way to read a branch's delta: its terms, each with the level of every leaf but the delta's own.
@@ -219,8 +229,15 @@ def final_rows(unit: Unit, groups: str) -> str:
     )
 
 
-def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, large: bool = False) -> str:
+def accumulated_changes(unit: Unit, walked: Walked, reads: Reads) -> str:
+    """What the accumulators of each affected group gain: (keys, accumulators, COUNT)."""
+    return accumulate(unit, branch_deltas(walked, reads), True)
+
+
+def accumulated_delta(unit: Unit, changes: str, trace: str, large: bool = False) -> str:
     """One row an affected group: keys, `d_`-prefixed accumulator deltas, and the old and new output row.
+
+    The SELECT `changes` tells what its accumulators gain.
 
     Old and new outputs are columns `__ivm_old_<i>` and `__ivm_new_<i>` behind a flag `__ivm_old`, `__ivm_new` that
     says whether the row exists; `__ivm_same` says that nothing changed. Groups whose deltas are all zero are left out.
@@ -236,7 +253,6 @@ def accumulated_delta(unit: Unit, walked: Walked, reads: Reads, trace: str, larg
     olds = [f"COALESCE(o.{ident(n)}, {zero}) AS {ident('o_' + n)}" for n, zero in zeros.items()]
     group_keys = [f"d.{ident(k)} AS {ident(k)}" for k in keys]
     changed = " OR ".join(f"d.{ident(n)} <> 0" for n in names)
-    changes = accumulate(unit, branch_deltas(walked, reads), True)
     if large and keys:
         met = " AND ".join(f"t.{ident(k)} <=> a.{ident(k)}" for k in keys)
         trace = f"(SELECT t.*\nFROM {trace} AS t\nLEFT SEMI JOIN ({changes}) AS a ON {met})"

@@ -13,7 +13,14 @@ from ivm.compile.passes import parse_view
 from ivm.plan.nodes import Column, Relation
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.slices import Facts, Requests, walk_groups, walk_term
-from ivm.rewrite.statements import accumulate, accumulated_delta, final_rows, group_delta, linear_delta
+from ivm.rewrite.statements import (
+    accumulate,
+    accumulated_changes,
+    accumulated_delta,
+    final_rows,
+    group_delta,
+    linear_delta,
+)
 from ivm.sql.render import core_sql, unit_sql
 from tests.pure.duck import DuckAnalyzer, DuckLake
 
@@ -156,7 +163,7 @@ def delta_of(unit, lake) -> Counter:
         )
         # The telescoping lake also stands for large traces, of which only the affected groups are read.
         result = lake.connection.execute(
-            _duck(accumulated_delta(unit, walked, lake, "trace", large=lake.telescoping))
+            _duck(accumulated_delta(unit, accumulated_changes(unit, walked, lake), "trace", large=lake.telescoping))
         ).fetchall()
         names = [d[0] for d in lake.connection.description]
         for values in result:

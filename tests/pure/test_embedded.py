@@ -12,6 +12,7 @@ import pytest
 from ivm.cli.reports import show_report
 from ivm.errors import ConfigError, IvmError
 from ivm.lake import native
+from ivm.lake.keyed import KeyedReader
 from ivm.pipeline import Pipeline
 from ivm.planner.limits import EMBEDDED
 from ivm.refresh.views import View
@@ -72,6 +73,26 @@ def test_a_refresh_of_portable_views_starts_no_session(made):
         assert told == dict.fromkeys(VIEWS, ("incremental", "", "embedded"))
         assert {v: rows(made, v) for v in VIEWS} == recomputed(made)
         change(made)
+
+
+def test_of_many_sums_those_of_the_changed_groups_are_read(made, monkeypatch):
+    read = []
+    find = KeyedReader.find
+
+    def counted(self, columns, keys, *args, **kwargs):
+        found = find(self, columns, keys, *args, **kwargs)
+        if "accumulators_" in self._delta.table_uri:
+            read.append((self._delta.table_uri.split("/traces/")[1].partition("/")[0], found.num_rows))
+        return found
+
+    monkeypatch.setattr(KeyedReader, "find", counted)
+    for _ in range(3):
+        assert pipeline(made, limits=replace(EMBEDDED, searched_rows=-1)).refresh().ok
+        assert {v: rows(made, v) for v in VIEWS} == recomputed(made)
+        change(made)
+    assert {unit for unit, _ in read} >= {"totals", "idle", "nested__1"}
+    # More customers have sums than change at a time.
+    assert min(n for unit, n in read if unit == "totals") < len(rows(made, "totals"))
 
 
 def test_the_next_process_translates_no_statement_again(made, monkeypatch):

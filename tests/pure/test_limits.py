@@ -48,6 +48,7 @@ def built(tmp_path, monkeypatch):
             kept_apart=0,
             history_share=0.0,
         ),
+        replace(EMBEDDED, searched_rows=-1),
         replace(EMBEDDED, delta_rows=1),
         replace(EMBEDDED, slice_rows=1, whole_rows=0, native_whole_rows=-1),
         replace(EMBEDDED, result_rows=0, anew_share=0.0),
