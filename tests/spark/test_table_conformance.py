@@ -223,7 +223,7 @@ def refused(table: RustTable | SparkTable, verbs: Sequence[Verb]) -> dict[Verb, 
         told = {v: table.capability(v) for v in verbs}
     else:  # it looks at the table each time, which is always the same
         snapshot = table.snapshot()
-        told = {v: forbidden(v, snapshot) or (BESIDE if REMOTE and v.writes else "") for v in verbs}
+        told = {v: BESIDE if REMOTE and v.writes else forbidden(v, snapshot) for v in verbs}
         assert table.capability(verbs[-1]) == told[verbs[-1]]
     return {v: why for v, why in told.items() if why}
 
