@@ -181,6 +181,8 @@ class Expressions:
             if len(types) != 1 or types[0] != value.type:
                 raise refuse(node, "its two sides have different types")
             self.call(node, "=", [value, Value("", types[0])])
+            if not _filters(node):
+                raise refuse(node, "as a value Spark's IN of a subquery, or its NOT IN, is false where SQL says NULL")
             return Value(f"({value.sql} IN ({sql}))", BOOLEAN)
         if not node.expressions:
             raise refuse(node, "it isn't on the list of what is portable")
@@ -351,6 +353,23 @@ def _arguments(node: exp.Expression) -> list[exp.Expression]:
 
 def _plain_pattern(node: exp.Expression) -> bool:
     return isinstance(node, exp.Literal) and node.is_string
+
+
+def _filters(node: exp.In) -> bool:
+    """Whether a condition, or its NOT, only says which rows stay: there NULL does what false does."""
+    above = _above(node)
+    above = _above(above) if isinstance(above, exp.Not) else above
+    while isinstance(above, exp.And | exp.Or):
+        above = _above(above)
+    return isinstance(above, exp.Where | exp.Having | exp.Join)
+
+
+def _above(node: exp.Expression) -> exp.Expression | None:
+    """What a condition stands in, without brackets."""
+    above = node.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    return above
 
 
 def _dated(value: Value, other: Value) -> Value:

@@ -25,7 +25,15 @@ def known(node: exp.Table) -> Relation | None:
     return None if node.name == "elsewhere" else Relation(node.name, COLUMNS)
 
 
+_AS_VALUE = "as a value Spark's IN of a subquery, or its NOT IN, is false where SQL says NULL"
 REFUSED = {
+    "SELECT a IN (SELECT a FROM u) AS i FROM t": _AS_VALUE,
+    "SELECT a NOT IN (SELECT a FROM u) AS i FROM t": _AS_VALUE,
+    "SELECT b FROM t WHERE (a IN (SELECT a FROM u)) IS NULL": _AS_VALUE,
+    "SELECT b FROM t WHERE NOT (o AND (a IN (SELECT a FROM u)))": _AS_VALUE,
+    "SELECT b FROM t WHERE NOT (NOT (a IN (SELECT a FROM u)))": _AS_VALUE,
+    "SELECT b FROM t WHERE CASE WHEN a IN (SELECT a FROM u) THEN o END": _AS_VALUE,
+    "SELECT b FROM t WHERE (a IN (SELECT a FROM u)) = o": _AS_VALUE,
     "SELECT hash(a) AS h FROM t": "hash of (int) isn't on the list",
     "SELECT a + s AS x FROM t": "+ of (int, string)",
     "SELECT m FROM t": "type map<string,int>",

@@ -41,6 +41,8 @@ STATEMENTS = [
     "SELECT k FROM cases WHERE {c} IN (SELECT {c} FROM cases WHERE g = 1)",
     "SELECT k FROM cases WHERE {c} NOT IN (SELECT {c} FROM cases WHERE g = 1)",
     "SELECT k FROM cases WHERE {c} NOT IN (SELECT {c} FROM none)",
+    "SELECT k FROM cases WHERE g > 7 OR ({c} NOT IN (SELECT {c} FROM cases WHERE g = 1) AND k > 3)",
+    "SELECT k FROM cases WHERE g > 7 OR ({c} IN (SELECT {c} FROM cases WHERE g = 1))",
     "SELECT k FROM cases a WHERE EXISTS (SELECT 1 AS one FROM cases b WHERE b.{c} = a.{c} AND b.k > a.k)",
     "SELECT k FROM cases a WHERE NOT EXISTS (SELECT 1 AS one FROM cases b WHERE b.{c} < a.{c})",
     "SELECT k, (SELECT max(b.k) FROM cases b WHERE b.{c} = a.{c}) AS m FROM cases a",
