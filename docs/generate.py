@@ -54,8 +54,8 @@ def portable() -> str:
         "## Queries",
         "",
         "SELECT (DISTINCT), derived tables, WITH, UNION, EXCEPT, INTERSECT (ALL), WHERE, GROUP BY, HAVING, ORDER BY",
-        "with LIMIT or OFFSET; inner, left, right, full, cross, semi and anti joins by a condition; EXISTS, IN (in conditions that say which rows",
-        "stay) and scalar subqueries, correlated or not.",
+        "with LIMIT or OFFSET; inner, left, right, full, cross, semi and anti joins by a condition; EXISTS, and scalar",
+        "subqueries, correlated or not; IN of a subquery in conditions that say which rows stay.",
     ]
     return "\n".join(lines) + "\n"
 
