@@ -189,13 +189,7 @@ class Context:
             name = view.name.lower()
             try:
                 self._check_there(view, missing or {})
-                result = compile_view(
-                    view,
-                    relations,
-                    lambda: SparkAnalyzer((self._callers or self.spark)()),
-                    self.layout.programs,
-                    self._raises,
-                )
+                result = compile_view(view, relations, self._analyzer, self.layout.programs, self._raises)
             except UnseenError:
                 raise
             except IvmError as error:
