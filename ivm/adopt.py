@@ -9,10 +9,11 @@ found. Tables are looked at without Spark; one that only a catalog knows is writ
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from ivm.plan.nodes import Column
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.text import relation_tables
 from ivm.storage.location import Location
+from ivm.table.protocol import Verb
+from ivm.table.rust import RustTable
 
 _KEY_NAME = re.compile(r"(^|_)(id|key|sk|uuid|number|no|code)$|key$|[a-z]Id$")
 #: Columns of which keys are tried; of two columns as many pairs as they make.
@@ -146,38 +149,44 @@ def _table(name: str, written: str, location: str) -> Table:
     if not is_path(location):
         return Table(name, written, location)
     place = parameters.location(location, f"the place of {written}")
+    table = RustTable(place)
     try:
-        delta = native.table(place)
+        found = table.snapshot()
     except Exception as error:
         raise SourceError(
             f"{written} is not a Delta table at {place}: {str(error).splitlines()[0]}.",
             f"Say where it lies: --table {name}=PATH.",
         ) from error
-    feed = str(delta.metadata().configuration.get(FEED, "false")).lower() == "true"
-    if native.refusal(delta):
+    feed = str(found.properties.get(FEED, "false")).lower() == "true"
+    if table.refusal(Verb.READ):
         return Table(name, written, place, feed)
-    columns = columns_of(delta.schema().to_json())
-    rows, key = counted_key(delta, columns)
+    rows, key = counted_key(table, found.columns)
     return Table(name, written, place, feed, rows, key)
 
 
-def counted_key(delta: DeltaTable, columns: Sequence[Column]) -> tuple[int, tuple[str, ...]]:
+def counted_key(table: RustTable, columns: Sequence[Column]) -> tuple[int, tuple[str, ...]]:
     """The rows of a table and its key, one column or two, that counting confirms; () where there is none."""
     named = [c.name for c in columns if keyable(c.type)]
     tried = [n for n in named if _KEY_NAME.search(n)][:_TRIED] or named[:1]
-    counts = ", ".join(f"count(DISTINCT {native_ident(c)}) AS c{i}" for i, c in enumerate(tried))
-    row = native.query(f"SELECT count(*) AS n{', ' if counts else ''}{counts} FROM t", {"t": delta}).to_pylist()[0]
+    (row,) = table.query(functools.partial(_counts, tried)).to_pylist()
     rows = int(row["n"])
     single = next((c for i, c in enumerate(tried) if row[f"c{i}"] == rows), None)
     if not rows or single is not None:
         return rows, (single,) if rows and single is not None else ()
     for pair in itertools.combinations(tried, 2):
-        listed = ", ".join(native_ident(c) for c in pair)
-        there = " AND ".join(f"{native_ident(c)} IS NOT NULL" for c in pair)
-        asked = f"SELECT count(*) AS n FROM (SELECT DISTINCT {listed} FROM t WHERE {there}) AS d"
-        if native.query(asked, {"t": delta})["n"][0].as_py() == rows:
+        if table.query(functools.partial(_pairs, pair))["n"][0].as_py() == rows:
             return rows, pair
     return rows, ()
+
+
+def _counts(columns: Sequence[str], table: str, q: Callable[[str], str]) -> str:
+    counts = [f"count(DISTINCT {q(c)}) AS c{i}" for i, c in enumerate(columns)]
+    return f"SELECT {', '.join(['count(*) AS n', *counts])} FROM {table}"
+
+
+def _pairs(pair: Sequence[str], table: str, q: Callable[[str], str]) -> str:
+    there = " AND ".join(f"{q(c)} IS NOT NULL" for c in pair)
+    return f"SELECT count(*) AS n FROM (SELECT DISTINCT {', '.join(map(q, pair))} FROM {table} WHERE {there}) AS d"
 
 
 def _with_references(tables: Sequence[Table], sqls: Iterable[str]) -> list[Table]:

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from ivm.adopt import counted_key
 from ivm.errors import IvmError
 from ivm.feed.source import Snapshot
-from ivm.lake import native
 from ivm.pipeline import Pipeline
 from ivm.plan.kinds import StrategyKind
 from ivm.plan.nodes import Program
 from ivm.refresh.history import PUBLISHED, SAME, Refreshed
 from ivm.refresh.modes import EXPECTED
 from ivm.refresh.reasons import mend
+from ivm.table.rust import RustTable
 
 #: Epochs that are looked at.
 EPOCHS = 30
@@ -115,7 +115,7 @@ def _keys(pipe: Pipeline, snapshots: dict[str, Snapshot]) -> Iterator[Advice]:
         source = pipe.context.sources[name]
         if source.primary_key or snapshot.native:
             continue
-        rows, key = counted_key(native.table(snapshot.path), snapshot.columns)
+        rows, key = counted_key(RustTable(snapshot.path), snapshot.columns)
         if key:
             named = ", ".join(key)
             yield Advice(
@@ -132,7 +132,8 @@ def _layout(pipe: Pipeline, snapshots: dict[str, Snapshot]) -> Iterator[Advice]:
         if state.public and state.version is not None and name in pipe.context.views:
             places[pipe.context.views[name].name] = pipe.context.layout.table(name, True)
     for name, path in places.items():
-        files, size = native.files(native.table(path))
+        found = RustTable(path).snapshot()
+        files, size = found.files, found.bytes
         if files > MANY_FILES and size / files < SMALL_FILE:
             yield Advice(
                 name, "layout", "run OPTIMIZE on it, or `ivm compact` where it is a view",

@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.errors import ViewError
+from ivm.errors import LargeReadError, ViewError
 from ivm.execute.changes import Changes, LargeRecursionError, Run
 from ivm.feed.arrow_datasets import ArrowDatasets
 from ivm.feed.datasets import Datasets
 from ivm.feed.input import Input
-from ivm.lake import native, parquet
+from ivm.lake import parquet
 from ivm.lake.keys import distinct, matching
 from ivm.names import RESERVED_PREFIX, WEIGHT, ident
 from ivm.plan.nodes import RANK, Unit
@@ -142,7 +142,7 @@ def fixpoint(strategy: Fixpoint, datasets: Datasets, run: Run) -> Changes:
     made = _Iterations(strategy, datasets, run)
     try:
         return Changes(made.of_bag() if strategy.unit.fixpoint == "all" else made.of_set())
-    except native.LargeReadError as error:
+    except LargeReadError as error:
         raise LargeRecursionError(f"an iteration of {strategy.unit.name} reads {error}") from error
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.errors import LargeReadError
 from ivm.feed.datasets import Datasets, Part
 from ivm.feed.found import FoundRows, any_of, parts
 from ivm.feed.input import Input
@@ -28,7 +29,7 @@ from ivm.zset.weighted import consolidate
 class ArrowDatasets(Datasets):
     """Slices are Arrow tables.
 
-    Loading raises `native.LargeReadError` for one of more rows than the profile's `slice_rows`.
+    Loading raises LargeReadError for one of more rows than the profile's `slice_rows`.
     """
 
     def _begin(self) -> None:
@@ -128,7 +129,7 @@ class ArrowDatasets(Datasets):
                 read = read.filter(pc.invert(any_of(known, read)))
             rows = pa.concat_tables([rows, read])
         if rows.num_rows > most:
-            raise native.LargeReadError(f"more than {most:,} rows")
+            raise LargeReadError(f"more than {most:,} rows")
         return rows.filter(pc.invert(any_of(earlier, rows))) if earlier else rows
 
     def _read(self, source: Input, level: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int) -> pa.Table:
@@ -159,7 +160,7 @@ class ArrowDatasets(Datasets):
         spark.sql(sql).write.mode("overwrite").parquet(path.spark)
         found = parquet.dataset(path)
         if found.count_rows() > most:
-            raise native.LargeReadError(f"more than {most:,} rows")
+            raise LargeReadError(f"more than {most:,} rows")
         return plain(found.to_table())
 
     def _keys(self, match: Match) -> pa.Table:

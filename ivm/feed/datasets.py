@@ -25,8 +25,6 @@ from ivm.engine.rows import Rows
 from ivm.feed.bound import Bound
 from ivm.feed.input import Accumulators, Input
 from ivm.feed.states import shifted, taken_back
-from ivm.lake import native
-from ivm.lake.keyed import KeyedReader
 from ivm.lake.keys import wide
 from ivm.names import WEIGHT, ident, spark_path, table_ref
 from ivm.plan.anchors import keyable
@@ -37,6 +35,8 @@ from ivm.rewrite.slices import WHOLE, Match, Requests
 from ivm.rewrite.statements import Sums
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
+from ivm.table.own import own
+from ivm.table.protocol import Wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -217,8 +217,8 @@ class Datasets(ABC):
     def accumulators(self, unit: str) -> Sums:
         """Few are handed over whole; of many those that `meet` finds; where keys can't be looked for, Spark scans."""
         kept = self._kept(unit)
-        delta = native.table(kept.path)
-        rows = native.rows(delta)
+        table = own(kept.path, self._limits)
+        rows = table.count()
         keyed = bool(kept.keys) and all(keyable(c.type) for c in kept.columns[: len(kept.keys)])
         if keyed and rows > self._limits.searched_rows:
             return Sums(ident(self._sums_name(unit, "met")), changes=ident(self._sums_name(unit, "changes")))
@@ -227,7 +227,8 @@ class Datasets(ABC):
         name = self._sums_name(unit, "accumulators")
         with self._lock:
             if name not in self._registered:
-                self.bound.bind(name, native.read(delta, [c.name for c in kept.columns], kept.before), kept.columns)
+                sums = table.read([c.name for c in kept.columns], lambda _: kept.before)
+                self.bound.bind(name, sums, kept.columns)
                 self._registered[name] = unit
         return Sums(ident(name))
 
@@ -237,7 +238,7 @@ class Datasets(ABC):
         met, changed = self._sums_name(unit, "met"), self._sums_name(unit, "changes")
         if isinstance(changes, pa.Table):
             self.bound.bind(changed, changes, kept.columns)
-            self.bound.bind(met, self._met(unit, kept, changes), kept.columns)
+            self.bound.bind(met, self._met(kept, changes), kept.columns)
         else:
             on = " AND ".join(f"t.{ident(k)} <=> a.{ident(k)}" for k in kept.keys)
             sums = f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})"
@@ -246,14 +247,12 @@ class Datasets(ABC):
         with self._lock:
             self._registered |= {met: unit, changed: unit}
 
-    def _met(self, unit: str, kept: Accumulators, changes: pa.Table) -> pa.Table:
-        delta, columns = native.table(kept.path), [c.name for c in kept.columns]
+    def _met(self, kept: Accumulators, changes: pa.Table) -> pa.Table:
+        table, columns = own(kept.path, self._limits), [c.name for c in kept.columns]
         if not changes.num_rows:
-            return native.read(delta, columns, "false")
+            return table.read(columns, lambda _: "false")
         keys = wide(changes.select(list(kept.keys))).rename_columns([f"k{i}" for i in range(len(kept.keys))])
-        reader = KeyedReader(kept.path, delta, self._limits.literal_keys)
-        folder = self._scratch / f"{self.tag}_{unit}_met"
-        return reader.find(columns, [(kept.keys, keys, False)], folder, kept.before)
+        return table.find(columns, [Wanted(kept.keys, keys)], where=lambda _: kept.before)
 
     def _make(self, name: str, sql: str) -> None:
         self.bound.make(name, lambda: self._spark().sql(sql).createOrReplaceTempView(name))
@@ -277,10 +276,10 @@ class Datasets(ABC):
         for name, source in self.inputs.items():
             kept = source.accumulators
             if kept is not None and version is None and spark_path(kept.path) == path:
-                table = native.table(kept.path)
+                table = own(kept.path)
                 stored = (*kept.columns, Column(EPOCH, "bigint"))
-                read = functools.partial(native.read, table, [c.name for c in stored])
-                return Readable(f"{name}, accumulators", stored, native.rows(table), read)
+                read = functools.partial(table.read, [c.name for c in stored])
+                return Readable(f"{name}, accumulators", stored, table.count(), read)
             if spark_path(source.path) == path and source.native and source.rows is not None:
                 read = functools.partial(self._whole_rows, source, version)
                 return Readable(f"{name} {version}", source.columns, source.rows, read)
@@ -288,12 +287,12 @@ class Datasets(ABC):
 
     @staticmethod
     def _whole_rows(source: Input, version: int | None) -> pa.Table:
-        return native.read(native.table(source.path, version), [c.name for c in source.columns]).cast(source.schema)
+        return own(source.path).read(source.schema.names, version=version).cast(source.schema)
 
     def published(self, unit: str) -> pa.Table:
         """All of a unit's own published rows."""
         source = self.inputs[unit]
-        return native.read(native.table(source.path, source.version), source.schema.names)
+        return own(source.path).read(source.schema.names, version=source.version)
 
     def close(self) -> None:
         """Forget the registered names."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from ivm.errors import StateError
+from ivm.errors import LargeReadError, StateError
 from ivm.lake import handles, keyed, native
 from ivm.names import WEIGHT, native_ident
 from ivm.zset.weighted import left_of
@@ -134,7 +134,7 @@ def _near(target: DeltaTable, changes: pa.Table, columns: Sequence[str], key: Se
         return native.read(target, columns, best[0], max(_FEW_ROWS, _FEW_COPIES * changes.num_rows)).cast(
             changes.select(list(columns)).schema
         )
-    except native.LargeReadError:
+    except LargeReadError:
         return None
 
 

@@ -86,8 +86,11 @@ def commit_files(
     configuration: Mapping[str, str] | None = None,
     note: Mapping[str, str] | None = None,
 ) -> bool:
-    """`put_files` under an application's transaction; False if that was there already. Raises what `put_files` does."""
-    done = native.last_txn(path, app)
+    """`put_files` under an application's transaction (none where `app` is ""); False if that was there already.
+
+    Raises what `put_files` does.
+    """
+    done = native.last_txn(path, app) if app else None
     if done is not None and done >= version:
         return False
     put_files(path, folder, mode, native.properties(app, version, note), schema, configuration)

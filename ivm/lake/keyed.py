@@ -48,7 +48,7 @@ class KeyedReader:
         """Rows that match any of `keys`, and `where` (over the alias t), with the types that delta-rs gives them.
 
         Up to so many wanted values of a column as `literals` are written as such for DataFusion. Raises
-        `native.LargeReadError` after `most` rows.
+        LargeReadError after `most` rows.
         """
         try:
             return self._scan.find(columns, keys, where, most)

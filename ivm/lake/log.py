@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltalake import CommitProperties
-
 from ivm.errors import StateError
 from ivm.lake import native
 from ivm.lake.commits import commit_file, fingerprint
@@ -42,9 +40,9 @@ class Since:
     own: bool = False
 
 
-def tagged(owner: str) -> CommitProperties:
-    """For commits that carry no application transaction: whose they are."""
-    return CommitProperties(custom_metadata={TAG: owner})
+def tag(owner: str) -> dict[str, str]:
+    """What commits that carry no application transaction say: whose they are, where they are somebody's."""
+    return {TAG: owner} if owner else {}
 
 
 def note_of(owner: str) -> str:

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from ivm.errors import ConcurrentRefreshError, StateError
+from ivm.errors import ConcurrentRefreshError, LargeReadError, StateError
 from ivm.lake import handles
+from ivm.lake.features import drop_features
 from ivm.lake.shapes import plain
 from ivm.lake.types import beyond_arrow, padded_columns, unreadable
 from ivm.names import literal, native_ident, table_ref
@@ -106,10 +107,6 @@ def unwritable(delta: DeltaTable) -> str:
     return ", ".join(sorted(strange))
 
 
-class LargeReadError(Exception):
-    """A read gave more rows than this process may hold."""
-
-
 def query(sql: str, tables: Mapping[str, DeltaTable], most: int | None = None) -> pa.Table:
     """Run a DataFusion query over Delta tables. Raises LargeReadError after `most` rows."""
     builder = QueryBuilder()
@@ -157,23 +154,17 @@ def rows(delta: DeltaTable) -> int:
     return int(query("SELECT count(*) AS n FROM t", {"t": delta})["n"][0].as_py())
 
 
-def recorded_size(delta: DeltaTable) -> tuple[int | None, int]:
-    """Rows (None without complete statistics) and bytes of a table's files, by its log.
+def recorded_size(delta: DeltaTable) -> tuple[int | None, int, int]:
+    """Rows (None without complete statistics), files and bytes of a table, by its log.
 
     Rows that deletion vectors hide are counted. Needs no right or ability to read the files.
     """
     files = actions(delta)
     size = pc.sum(files["size_bytes"]).as_py() or 0
     if files.num_rows == 0:
-        return 0, size
+        return 0, 0, size
     known = "num_records" in files.column_names and files["num_records"].null_count == 0
-    return (int(pc.sum(files["num_records"]).as_py()) if known else None), size
-
-
-def files(delta: DeltaTable) -> tuple[int, int]:
-    """How many files a table has, and their bytes."""
-    sizes = actions(delta)["size_bytes"].to_pylist()
-    return len(sizes), sum(sizes)
+    return (int(pc.sum(files["num_records"]).as_py()) if known else None), files.num_rows, size
 
 
 def read(delta: DeltaTable, columns: Sequence[str] | None = None, where: str = "", most: int | None = None) -> pa.Table:
@@ -235,7 +226,7 @@ def opened(path: str, app: str) -> tuple[DeltaTable | None, int | None]:
         delta = writable(path)
     except TableNotFoundError:
         return None, None
-    return delta, _last_txn(delta, app)
+    return delta, _last_txn(delta, app) if app else None
 
 
 def _last_txn(delta: DeltaTable, app: str) -> int | None:
@@ -244,6 +235,9 @@ def _last_txn(delta: DeltaTable, app: str) -> int | None:
 
 
 def properties(app: str, version: int, note: Mapping[str, str] | None = None) -> CommitProperties:
+    """Of a commit under an application's transaction, or of one without (`app` is "")."""
+    if not app:
+        return CommitProperties(custom_metadata=dict(note or {}))
     return CommitProperties(
         app_transactions=[Transaction(app, version)], custom_metadata=dict(note or {}), max_commit_retries=3
     )
@@ -272,11 +266,6 @@ def committing(path: str) -> Iterator[None]:
         ) from error
 
 
-def drop_features(path: str, features: str) -> str:
-    """What to do about a table's features."""
-    return f"Drop them: ALTER TABLE {table_ref(path)} DROP FEATURE ... (for each of {features})."
-
-
 def append(
     path: str,
     data: pa.Table | pa.RecordBatchReader,
@@ -285,9 +274,10 @@ def append(
     configuration: Mapping[str, str] | None = None,
     note: Mapping[str, str] | None = None,
 ) -> bool:
-    """Append under an application transaction, with a `note` in the commit; False if it was there already.
+    """Append under an application transaction (none where `app` is ""), with a `note` in the commit.
 
-    Raises ConcurrentRefreshError where another writer commits the same transaction at the same moment.
+    False if it was there already. Raises ConcurrentRefreshError where another writer commits the same transaction at
+    the same moment.
     """
     return _write(path, data, app, version, "append", configuration, note)
 
@@ -299,12 +289,10 @@ def overwrite(
     version: int,
     configuration: Mapping[str, str] | None = None,
     note: Mapping[str, str] | None = None,
+    where: str = "",
 ) -> bool:
-    """Replace rows and schema under an application transaction, with a `note` in the commit.
-
-    False if it was done already.
-    """
-    return _write(path, data, app, version, "overwrite", configuration, note)
+    """Replace rows and schema, or only the rows that meet a condition, likewise. False if it was done already."""
+    return _write(path, data, app, version, "overwrite", configuration, note, where)
 
 
 def _write(
@@ -315,6 +303,7 @@ def _write(
     mode: Any,
     configuration: Mapping[str, str] | None,
     note: Mapping[str, str] | None = None,
+    where: str = "",
 ) -> bool:
     delta, done = opened(path, app)
     if done is not None and done >= version:
@@ -324,7 +313,8 @@ def _write(
             path if delta is None else delta,
             data,
             mode=mode,
-            schema_mode="overwrite" if mode == "overwrite" else None,
+            schema_mode="overwrite" if mode == "overwrite" and not where else None,
+            predicate=where if delta is not None and where else None,
             configuration=dict(configuration or {}),
             commit_properties=properties(app, version, note),
         )

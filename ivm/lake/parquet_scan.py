@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from ivm.errors import LargeReadError
 from ivm.lake import native
 from ivm.lake.shapes import arrow_schema
 from ivm.names import native_ident, native_literal
@@ -184,12 +185,12 @@ def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
 
 
 def _up_to(reader: pa.RecordBatchReader, most: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches, up to so many rows. Raises `native.LargeReadError` after them."""
+    """Batches, up to so many rows. Raises LargeReadError after them."""
     seen = 0
     for batch in reader:
         seen += batch.num_rows
         if most is not None and seen > most:
-            raise native.LargeReadError(f"more than {most:,} rows")
+            raise LargeReadError(f"more than {most:,} rows")
         yield batch
 
 

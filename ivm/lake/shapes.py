@@ -43,6 +43,11 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
+def delta_schema(schema: pa.Schema) -> str:
+    """The Delta schema, in JSON, of an Arrow schema."""
+    return str(Schema.from_arrow(schema).to_json())
+
+
 def arrow_schema(schema_json: str) -> pa.Schema:
     """The Arrow schema of a Delta (and Spark) schema in JSON."""
     return _plain_schema(pa.schema(Schema.from_json(schema_json).to_arrow()))

@@ -14,13 +14,14 @@ import logging
 from collections.abc import Collection, Mapping
 
 import pyarrow as pa
-from deltalake import write_deltalake
 
-from ivm.lake import native
+from ivm.lake.shapes import delta_schema
 from ivm.quality.facts import Numbers
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import CONFIGURATION
 from ivm.refresh.records import UnitState
+from ivm.table.own import own
+from ivm.table.protocol import Commit
 
 _log = logging.getLogger(__name__)
 _SCHEMA = pa.schema(
@@ -48,10 +49,11 @@ class FactStore:
         self._known = list(self._rows)
 
     def _read(self) -> list[dict[str, object]]:
-        if not native.exists(self.path):
+        table = own(self.path)
+        if not table.exists():
             return []
         try:
-            rows: list[dict[str, object]] = native.read(native.table(self.path), _SCHEMA.names).to_pylist()
+            rows: list[dict[str, object]] = table.read(_SCHEMA.names).to_pylist()
             return rows
         except Exception as error:  # noqa: BLE001 - what can't be read is counted anew
             _log.warning("the kept sums can't be read, and are put aside: %s", error)
@@ -95,7 +97,7 @@ class FactStore:
             return
         try:
             rows = pa.Table.from_pylist(kept, _SCHEMA)
-            write_deltalake(self.path, rows, mode="overwrite", configuration=CONFIGURATION)
+            own(self.path).replace(rows, delta_schema(_SCHEMA), Commit(), CONFIGURATION)
         except Exception as error:  # noqa: BLE001 - no view waits for what is only faster with it
             _log.warning("the sums of epoch %s are not kept: %s", epoch, error)
 

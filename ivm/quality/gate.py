@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from ivm.errors import ConfigError, IvmError
-from ivm.lake import bags, native, parquet
+from ivm.lake import parquet
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.lake.types import beyond_arrow
 from ivm.names import WEIGHT, ident, parquet_ref
 from ivm.plan.kinds import Publish
-from ivm.plan.nodes import EPOCH
 from ivm.quality.actions import notify
 from ivm.quality.expectations import build, recorded, validate
 from ivm.quality.fact_store import FactStore
@@ -33,10 +32,12 @@ from ivm.quality.severity import GATE, WARN
 from ivm.quality.state_checks import check_state
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
-from ivm.refresh.relations import after_batch, unit_delta_table
+from ivm.refresh.relations import after_batch, copies_left, published_table
 from ivm.refresh.run import Verdict
 from ivm.session import error_text
 from ivm.storage.location import Location
+from ivm.table.own import own
+from ivm.trace.store import of_epoch
 from ivm.zset.weighted import consolidate
 
 if TYPE_CHECKING:
@@ -150,10 +151,9 @@ def batch_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     assert state is not None
     schema = arrow_schema(state.schema)
     if outcome.publish == Publish.MERGE:
-        trace = native.table(context.layout.output_trace(outcome.unit, state.output_generation))
-        return native.read(trace, [*schema.names, WEIGHT], f"{EPOCH} = {epoch}").cast(
-            pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
-        )
+        trace = own(context.layout.output_trace(outcome.unit, state.output_generation))
+        weighted = pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
+        return trace.read(weighted.names, of_epoch(epoch)).cast(weighted)
     rows, schema = _staged(context, outcome)
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 
@@ -171,19 +171,13 @@ def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
     return plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM {parquet_ref(staging)}").toArrow()), schema
 
 
-def _published(context: Context, outcome: Outcome) -> Any:
-    state = outcome.state
-    assert state is not None
-    return unit_delta_table(context, outcome.unit, state)
-
-
 def _touched(context: Context, outcome: Outcome, batch: pa.Table) -> pa.Table:
     """Each deleted row with the copies that would be left of it."""
     negative = batch.filter(pa.compute.less(batch[WEIGHT], 0))
     columns = [c for c in batch.column_names if c != WEIGHT]
     if negative.num_rows == 0:
         return pa.table({RESULTING: pa.array([], pa.int64())})
-    return bags.copies_left(_published(context, outcome), negative, columns, RESULTING).select([RESULTING])
+    return copies_left(context, outcome, negative, columns, RESULTING).select([RESULTING])
 
 
 def _key_copies(context: Context, outcome: Outcome, batch: pa.Table) -> pa.Table:
@@ -195,7 +189,7 @@ def _key_copies(context: Context, outcome: Outcome, batch: pa.Table) -> pa.Table
     change = change.rename_columns([*keys, WEIGHT])
     if outcome.publish == Publish.REPLACE:
         return change.select([WEIGHT]).rename_columns([KEY_COPIES])
-    return bags.copies_left(_published(context, outcome), change, keys, KEY_COPIES).select([KEY_COPIES])
+    return copies_left(context, outcome, change, keys, KEY_COPIES).select([KEY_COPIES])
 
 
 def state_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table | str:
@@ -210,7 +204,7 @@ def state_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table | str:
     if state.rows + outcome.rows_out <= context.limits.judged_rows and not any(
         pa.types.is_nested(t) for t in schema.types
     ):
-        old = native.read(_published(context, outcome), schema.names).cast(schema)
+        old = published_table(context, outcome.unit, state).read(schema.names, version=state.version).cast(schema)
         weighted = pa.concat_tables(
             [old.append_column(WEIGHT, pa.array([1] * old.num_rows, pa.int64())), batch_of(context, epoch, outcome)]
         )

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.errors import StateError
-from ivm.lake import bags
 from ivm.names import WEIGHT
 from ivm.plan.kinds import Publish
 from ivm.quality.expectations import build, judged
@@ -24,7 +23,7 @@ from ivm.quality.results import Result, load
 from ivm.quality.state_checks import exact_frame
 from ivm.refresh.context import Context
 from ivm.refresh.records import Held, Outcome
-from ivm.refresh.relations import unit_delta_table
+from ivm.refresh.relations import copies_left
 
 #: More rows of one expectation are not shown.
 MOST_ROWS = 1_000
@@ -133,7 +132,7 @@ class _Look:
     def _deleted_too_often(self) -> tuple[int, pa.Table, str]:
         assert self.outcome.state is not None
         names = [c for c in self.batch.column_names if c != WEIGHT]
-        left = bags.copies_left(self._published(), self._gone(), names, "rows_left")
+        left = copies_left(self.context, self.outcome, self._gone(), names, "rows_left")
         wrong = left.filter(pc.less(left["rows_left"], 0))
         return self._few(wrong, "rows that are deleted more often than they are there")
 
@@ -145,7 +144,7 @@ class _Look:
         if self.outcome.publish == Publish.REPLACE:
             copies = change.rename_columns([*keys, "rows_of_key"])
         else:
-            copies = bags.copies_left(self._published(), change, keys, "rows_of_key")
+            copies = copies_left(self.context, self.outcome, change, keys, "rows_of_key")
         wrong = pc.or_(pc.less(copies["rows_of_key"], 0), pc.greater(copies["rows_of_key"], 1))
         return self._few(copies.filter(wrong), "keys of which there would not be one row")
 
@@ -154,10 +153,6 @@ class _Look:
 
     def _gone(self) -> pa.Table:
         return self.batch.filter(pc.less(self.batch[WEIGHT], 0))
-
-    def _published(self) -> Any:
-        assert self.outcome.state is not None
-        return unit_delta_table(self.context, self.outcome.unit, self.outcome.state)
 
     def _shown(self, rows: pa.Table) -> Sequence[Mapping[str, Any]]:
         if self.show:

@@ -17,13 +17,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
 
 from ivm.errors import StateError
-from ivm.lake import native
-from ivm.names import native_literal
+from ivm.lake.shapes import delta_schema
+from ivm.names import literal
 from ivm.quality.severity import QUARANTINE, WARN
 from ivm.refresh.epochs import CONFIGURATION
+from ivm.table.own import own
+from ivm.table.protocol import Commit
 from ivm.trace.store import Layout
 
 _log = logging.getLogger(__name__)
@@ -105,17 +106,16 @@ def store(layout: Layout, epoch: int, views: Collection[str], results: Sequence[
 
 def _readable(path: str) -> bool:
     try:
-        return not native.exists(path) or native.read(native.table(path)).num_rows >= 0
+        return not own(path).exists() or own(path).read().num_rows >= 0
     except Exception:  # noqa: BLE001 - whatever keeps it from being read
         return False
 
 
 def _write(path: str, epoch: int, views: Collection[str], rows: pa.Table) -> None:
-    if not native.exists(path):
-        write_deltalake(path, rows, mode="append", configuration=CONFIGURATION)
-        return
-    listed = ", ".join(native_literal(v) for v in sorted(views))
-    write_deltalake(path, rows, mode="overwrite", predicate=f"epoch = {int(epoch)} AND view IN ({listed})")
+    # The lanes escape alike what names may hold.
+    listed = ", ".join(literal(v) for v in sorted(views))
+    earlier = f"epoch = {int(epoch)} AND view IN ({listed})"
+    own(path).replace(rows, delta_schema(_SCHEMA), Commit(), CONFIGURATION, lambda _: earlier)
 
 
 def load(layout: Layout, last: int | None = None, view: str = "") -> list[Result]:
@@ -123,22 +123,23 @@ def load(layout: Layout, last: int | None = None, view: str = "") -> list[Result
 
     Raises StateError where they can't be read.
     """
-    if not native.exists(layout.check_results):
+    table = own(layout.check_results)
+    if not table.exists():
         return []
     try:
-        table = native.table(layout.check_results)
-        where = f"view = {native_literal(view)}" if view else ""
+        first = 0
         if last is not None:
-            epochs = sorted(set(native.read(table, ["epoch"], where)["epoch"].to_pylist()))[-last:]
-            since = f"epoch >= {epochs[0] if epochs else 0}"
-            where = f"{where} AND {since}" if where else since
-        rows = native.read(table, _SCHEMA.names, where).to_pylist()
+            checked = table.read(["epoch", "view"]).to_pylist()
+            epochs = sorted({r["epoch"] for r in checked if view in {"", r["view"]}})[-last:]
+            first = epochs[0] if epochs else 0
+        rows = table.read(_SCHEMA.names, lambda _: f"epoch >= {first}").to_pylist()
     except Exception as error:
         raise StateError(
             f"The kept results of checks in {layout.check_results} can't be read.",
             "Remove that folder: the next refresh writes its own.",
         ) from error
-    return [_of(row) for row in sorted(rows, key=lambda r: (r["epoch"], r["place"]))]
+    mine = [row for row in rows if view in {"", row["view"]}]
+    return [_of(row) for row in sorted(mine, key=lambda r: (r["epoch"], r["place"]))]
 
 
 def _row(result: Result, place: int) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.lake import bags
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.names import WEIGHT, ident
 from ivm.plan.kinds import Publish
@@ -40,7 +39,7 @@ from ivm.quality.results import Result
 from ivm.quality.verdicts import entry_of, result_of
 from ivm.refresh.context import Context
 from ivm.refresh.records import Outcome
-from ivm.refresh.relations import unit_delta_table
+from ivm.refresh.relations import copies_left
 
 #: All rows of the resulting state: as a table, or as the SELECT that gives them where Spark shall judge.
 Rows = Callable[[], pa.Table | str]
@@ -162,8 +161,7 @@ def _repeated(
     gained = int(pc.sum(weights).as_py() or 0)
     if not change.num_rows:
         return moved(before, gained, [], [])
-    table = unit_delta_table(context, outcome.unit, outcome.state)
-    found = bags.copies_left(table, change, [kept.column], _LEFT)
+    found = copies_left(context, outcome, change, [kept.column], _LEFT)
     new = found[_LEFT].to_pylist()
     by_value = dict(zip(change[kept.column].to_pylist(), change[WEIGHT].to_pylist(), strict=True))
     old = [n - by_value[v] for v, n in zip(found[kept.column].to_pylist(), new, strict=True)]

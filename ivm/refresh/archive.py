@@ -12,23 +12,23 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from ivm.lake import native
-from ivm.lake.log import tagged
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import CONFIGURATION
+from ivm.table.own import own
+from ivm.table.protocol import Commit
 
 _log = logging.getLogger(__name__)
 
 
 def archive_results(context: Context, first: int, needed: Sequence[int]) -> None:
     """Move the results of epochs before `first`, but those that are `needed`, as JSON lines a row an epoch."""
-    path, archive = context.layout.check_results, context.layout.archived_checks
-    if not native.exists(path):
+    results, archive = own(context.layout.check_results), own(context.layout.archived_checks)
+    if not results.exists():
         return
     listed = "".join(f" AND epoch <> {int(e)}" for e in needed)
     old = f"epoch < {int(first)}{listed}"
     try:
-        rows = native.read(native.table(path), None, old).sort_by([("epoch", "ascending"), ("place", "ascending")])
+        rows = results.read(None, lambda _: old).sort_by([("epoch", "ascending"), ("place", "ascending")])
     except Exception as error:  # noqa: BLE001 - a record that can't be read keeps nothing else from being compacted
         _log.warning("the results of checks can't be archived: %s", error)
         return
@@ -42,5 +42,5 @@ def archive_results(context: Context, first: int, needed: Sequence[int]) -> None
         }
     )
     app = context.app("check_results", "archive")
-    native.append(archive, texts, app, max(e for e, _ in grouped), CONFIGURATION)
-    native.writable(path).delete(old, commit_properties=tagged(context.log.identity))
+    archive.append(texts, Commit(app, max(e for e, _ in grouped)), CONFIGURATION)
+    results.delete(lambda _: old, Commit(owner=context.log.identity))

@@ -24,9 +24,8 @@ from ivm.errors import ViewError
 from ivm.feed.deltas import source_delta
 from ivm.feed.input import Index
 from ivm.feed.source import Snapshot, gap
-from ivm.lake import native
 from ivm.lake.shapes import arrow_schema
-from ivm.names import WEIGHT, ident, native_ident
+from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import EPOCH
 from ivm.refresh.context import Context
 from ivm.refresh.records import Cursor, UnitState, within
@@ -36,7 +35,8 @@ from ivm.session import error_text
 from ivm.sql.render import columns_sql
 from ivm.sql.text import arrange_hints
 from ivm.storage.location import Location
-from ivm.table.protocol import Wanted
+from ivm.table.own import own
+from ivm.table.protocol import Commit, Wanted
 from ivm.times.frontier import Frontier
 from ivm.trace.arranged import ROW_GROUP_BYTES, TIME, ArrangedTrace, Description
 from ivm.trace.store import read_batches
@@ -77,7 +77,7 @@ def statuses(context: Context) -> list[dict[str, Any]]:
     found = []
     for (relation, keys), views in readers.items():
         path = context.layout.arrangement(relation, keys)
-        if native.exists(path):
+        if own(path).exists():
             unknown = {"rows": None, "since": None, "upto": None}
             shown: dict[str, Any] = {
                 "relation": relation,
@@ -91,7 +91,7 @@ def statuses(context: Context) -> list[dict[str, Any]]:
                 now = ArrangedTrace(path).description
                 shown |= {
                     "keys": list(now.keys),
-                    "rows": native.rows(native.table(path)),
+                    "rows": own(path).count(),
                     "since": since_of(now),
                     "upto": upto_of(now),
                 }
@@ -149,7 +149,7 @@ def followed(
         trace = context.layout.output_trace(relation, state.output_generation)
 
         def published(after: int, _: str, columns: Sequence[str]) -> pa.Table | None:
-            if state.since > after or not native.exists(trace):
+            if state.since > after or not own(trace).exists():
                 return None
             counted = within(state.batches, EPOCH)
             return read_batches(trace, columns, after, state.epoch, schema, counted, context.limits.delta_rows)
@@ -228,7 +228,7 @@ def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Se
     """The trace of an arrangement, following its collection up to now."""
     path = context.layout.arrangement(asked.relation, asked.keys)
     try:
-        if native.exists(path) and (trace := _carried_on(path, followed, needed)) is not None:
+        if own(path).exists() and (trace := _carried_on(path, followed, needed)) is not None:
             return trace
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the copy, its relation is there
         drop_damaged(context, asked, error)
@@ -250,7 +250,7 @@ def _carried_on(path: str, followed: Followed, needed: Sequence[str]) -> Arrange
     now = trace.description
     held = (*now.keys, *now.values)
     upto = upto_of(now)
-    stored = arrow_schema(native.table(path).schema().to_json())
+    stored = arrow_schema(own(path).snapshot().schema)
     same = all(stored.field(c).type == followed.schema.field(c).type for c in held if c in followed.schema.names)
     other = (
         now.origin != followed.origin or upto > followed.time or (upto == followed.time and now.mark != followed.mark)
@@ -297,9 +297,8 @@ def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
     """Make an arrangement anew where much of it is history; readers are at its last time."""
     path = context.layout.arrangement(asked.relation, asked.keys)
     now = ArrangedTrace(path).description
-    sums = native.query(
-        f"SELECT count(*) AS n, count(CASE WHEN {native_ident(TIME)} > {since_of(now)} THEN 1 END) AS later FROM t",
-        {"t": native.table(path)},
+    sums = own(path).query(
+        lambda t, q: f"SELECT count(*) AS n, count(CASE WHEN {q(TIME)} > {since_of(now)} THEN 1 END) AS later FROM {t}"
     )
     (held,) = sums.to_pylist()
     if (
@@ -308,4 +307,4 @@ def compacted(context: Context, asked: Arranged, followed: Followed) -> None:
         and held["later"] > context.limits.history_share * held["n"]
     ):
         rebuilt(context, asked, followed, now.values)
-        native.vacuum(path, context.retention.hours)
+        own(path).vacuum(context.retention.hours, Commit())

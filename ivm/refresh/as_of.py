@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import datetime
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ivm.errors import ConfigError, ViewError
-from ivm.lake import native
 from ivm.names import ident
 from ivm.plan.nodes import EPOCH, Unit
 from ivm.refresh.context import Context
@@ -26,6 +26,7 @@ from ivm.refresh.verify import cursor_of, recompute_sql
 from ivm.rewrite.statements import accumulate, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
 from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
+from ivm.table.own import own
 
 _log = logging.getLogger(__name__)
 
@@ -75,14 +76,15 @@ def revisions(context: Context, view: str) -> list[Revision]:
         if unit.reduce
         else context.layout.output_trace(unit.name, state.output_generation)
     )
-    if not native.exists(path):
+    if not own(path).exists():
         return []
-    counted = within(state.batches, EPOCH)
-    sql = (
-        f"SELECT {EPOCH} AS revision, min({DAY}) AS first_day, max({DAY}) AS last_day, count(*) AS changes FROM t "
-        f"WHERE {counted} GROUP BY 1 ORDER BY 1"
-    )
-    return [Revision(**row) for row in native.query(sql, {"t": native.table(path)}).to_pylist()]
+
+    def sql(trace: str, _: Callable[[str], str]) -> str:
+        found = f"min({DAY}) AS first_day, max({DAY}) AS last_day, count(*) AS changes"
+        counted = within(state.batches, EPOCH)
+        return f"SELECT {EPOCH} AS revision, {found} FROM {trace} WHERE {counted} GROUP BY {EPOCH} ORDER BY 1"
+
+    return [Revision(**row) for row in own(path).query(sql).to_pylist()]
 
 
 def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS) -> list[datetime.date]:
@@ -97,15 +99,15 @@ def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS)
         return []
     layout = context.layout
     traces = layout.accumulator_trace(name, state.generation), layout.output_trace(name, state.output_generation)
-    path = next((t for t in traces if native.exists(t)), "")
+    path = next((t for t in traces if own(t).exists()), "")
     if not path:
         return []
-    sql = (
-        f"SELECT DISTINCT {DAY} AS d FROM t "
-        f"WHERE {EPOCH} >= {first} AND {within(state.batches, EPOCH)} AND {DAY} IS NOT NULL ORDER BY 1 LIMIT {most + 1}"
-    )
+    counted = f"{EPOCH} >= {first} AND {within(state.batches, EPOCH)} AND {DAY} IS NOT NULL"
     try:
-        found = native.query(sql, {"t": native.table(path)})["d"].to_pylist()
+        days = own(path).query(
+            lambda t, _: f"SELECT DISTINCT {DAY} AS d FROM {t} WHERE {counted} ORDER BY 1 LIMIT {most + 1}"
+        )
+        found = days["d"].to_pylist()
     except Exception as error:  # noqa: BLE001 - the next refresh says what is wrong with the trace, and mends it
         _log.warning("the days that epochs from %s on changed in view %s can't be read: %s", first, view, error)
         return []
@@ -214,7 +216,7 @@ def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
     if manifest.epoch < now.since:
         return ""
     rows = f"{signed(unit_table(context, name, now), unit.core.columns, 1)} WHERE {until}"
-    if native.exists(context.layout.output_trace(name, now.output_generation)):
+    if own(context.layout.output_trace(name, now.output_generation)).exists():
         later = f"{until} AND {ident(EPOCH)} > {manifest.epoch} AND {within(now.batches, ident(EPOCH))}"
         rows += f" UNION ALL {batches(context, name, now, unit.core.columns, later, sign='-')}"
     core = repeated(rows, unit.core.typed)

@@ -16,7 +16,6 @@ from pyspark.errors import PySparkException
 from ivm.engine.results import Results
 from ivm.engine.rows import Rows
 from ivm.errors import ConfigError, StateError
-from ivm.lake import native
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT, ident
 from ivm.parameters import shown
@@ -38,6 +37,7 @@ from ivm.rewrite.statements import accumulate, consolidated
 from ivm.session import SparkAnalyzer, error_text
 from ivm.sql.condition import parse_condition
 from ivm.sql.render import columns_sql, core_sql, typed_nulls
+from ivm.table.own import own
 from ivm.trace.store import append_batch
 
 
@@ -203,7 +203,7 @@ def _rebuild_accumulators(context: Context, unit: Unit, manifest: Manifest, wher
     )
     having = " OR ".join(f"SUM({ident(s)}) <> 0" for s in names)
     batch = results.rows(f"SELECT {added} FROM ({both}) GROUP BY {columns_sql(keys)} HAVING {having}", columns)
-    schema = arrow_schema(native.table(path).schema().to_json())
+    schema = arrow_schema(own(path).snapshot().schema)
     append_batch(
         path,
         _stored(batch, pa.schema([schema.field(c.name) for c in columns])),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ivm.feed.source import Snapshot
-from ivm.lake import native
 from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Context
+from ivm.table.rust import RustTable
 
 
 def is_brief(context: Context) -> bool:
@@ -24,5 +24,5 @@ def is_brief(context: Context) -> bool:
 
 def _holds_at_most(snapshot: Snapshot, most: int) -> bool:
     """By the log of a table that delta-rs may read; False where it doesn't tell."""
-    rows = None if snapshot.native else native.recorded_size(native.table(snapshot.path, snapshot.version))[0]
+    rows = None if snapshot.native else RustTable(snapshot.path).snapshot().rows
     return rows is not None and rows <= most

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ivm.lake import native
 from ivm.lake.intact import not_as_logged
 from ivm.lake.log import since
 from ivm.names import WEIGHT, ident
@@ -26,6 +25,7 @@ from ivm.refresh.records import Ranges, UnitState, from_json, to_json, within
 from ivm.refresh.relations import batches
 from ivm.refresh.verify import comparable_sql
 from ivm.storage.location import Location
+from ivm.table.own import own
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def brought_forward(context: Context, view: str, state: UnitState) -> Forward | 
 
 
 def _forward(context: Context, view: str, kept: Kept, state: UnitState) -> Forward:
-    if not native.exists(context.layout.output_trace(view, state.output_generation)):
+    if not own(context.layout.output_trace(view, state.output_generation)).exists():
         return Forward(Checksum(kept.rows, kept.sum), 0, kept.audits)
     columns, epochs = context.compiled[view].program.columns, ident(EPOCH)
     news = f"{within(state.batches, epochs)} AND NOT {within(kept.batches, epochs)}"

@@ -16,15 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
 
-from ivm.engine.rows import stage
-from ivm.lake import native, parquet
-from ivm.lake.files import put_files
-from ivm.lake.log import tagged
+from ivm.engine.rows import Rows, stage
+from ivm.lake.intact import read_through
 from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import beyond_arrow
-from ivm.names import ident, native_ident, table_ref
+from ivm.names import ident, table_ref
 from ivm.plan.nodes import COUNT, EPOCH, Column, Unit
 from ivm.planner.lanes import Lane
 from ivm.refresh.archive import archive_results
@@ -38,8 +35,10 @@ from ivm.refresh.records import Failure, Manifest, Ranges, UnitState, to_json, w
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
 from ivm.session import error_text
-from ivm.table.protocol import Commit, Verb
-from ivm.trace.store import TRACE_RETENTION_HOURS
+from ivm.storage.location import Location
+from ivm.table.own import own
+from ivm.table.protocol import Commit, Table, Verb
+from ivm.trace.store import TRACE_RETENTION_HOURS, holds
 
 #: Bytes of a file of what only grows: events and results that were archived. All that is smaller is read and written
 #: with each compaction, and a text is a hundred times as large in memory.
@@ -129,13 +128,13 @@ def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
     texts = {epoch: f.read().decode() for f, epoch in sorted(old.items()) if f.name.endswith(".jsonl")}
     if texts:
         rows = pa.table({"epoch": pa.array(texts, pa.int64()), "results": pa.array(texts.values(), pa.string())})
-        native.append(layout.archived_checks, rows, context.app("checks", "archive"), max(texts), CONFIGURATION)
+        own(layout.archived_checks).append(rows, Commit(context.app("checks", "archive"), max(texts)), CONFIGURATION)
     for file in old:
         file.drop()
     archive_results(context, first, needed)
     histories = dict.fromkeys((layout.archive, layout.archived_checks, layout.check_results), ARCHIVED)
     for path, target in {**histories, layout.facts: None}.items():
-        if native.exists(path):
+        if own(path).exists():
             _files(path, owner, 0, target=target)
 
 
@@ -146,13 +145,13 @@ def _unit(
     owner, hours = context.log.identity, context.retention.hours
     if _by_day(state):
         # Its batches are the revisions, which stay readable: only files are rewritten.
-        return [_files(p, owner, hours) for p in _companion(context, name, state) if native.exists(p)]
+        return [_files(p, owner, hours) for p in _companion(context, name, state) if own(p).exists()]
     done = []
     if unit is not None and unit.reduce is not None and unit.reduce.linear:
         done.append(_accumulators(context, unit, state, held))
-    if native.exists(trace := context.layout.output_trace(name, state.output_generation)):
+    if own(trace := context.layout.output_trace(name, state.output_generation)).exists():
         done.append(_output_trace(trace, frontier, state, held, owner))
-    if state.arranged and native.exists(path := context.layout.table(name, state.public)):
+    if state.arranged and own(path := context.layout.table(name, state.public)).exists():
         table = PublishedTable.of(context, path)
         found = table.choice(Verb.VACUUM)
         done.append(_by_spark(context, table, hours) if found.lane is Lane.SPARK else _files(path, owner, hours))
@@ -177,14 +176,7 @@ def _failing(context: Context, manifest: Manifest, left_out: Mapping[str, str]) 
 
 def _can_be_read(context: Context, unit: str, state: UnitState) -> bool:
     """Whether every file of a unit's tables is there and can be read through."""
-    try:
-        for path in paths(context, unit, state).values():
-            files = native.data_files(path, native.table(path)) if native.exists(path) else []
-            for _ in parquet.dataset(*files).to_batches() if files else ():
-                pass
-    except Exception:  # noqa: BLE001 - whatever keeps it from being read
-        return False
-    return True
+    return all(read_through(path) for path in paths(context, unit, state).values())
 
 
 def _waiting(context: Context, manifest: Manifest) -> dict[str, tuple[int, ...]]:
@@ -260,24 +252,27 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
     Groups that vanished go, and so do batches of failed attempts.
     """
     assert unit.reduce is not None
-    path, owner = context.layout.accumulator_trace(unit.name, state.generation), context.log.identity
-    delta = native.table(path)
-    before = _shape(delta)
+    path, commit = context.layout.accumulator_trace(unit.name, state.generation), Commit(owner=context.log.identity)
+    table = own(path, context.limits)
+    before = _shape(table)
     if before[1] > 1 or len(state.batches) > 1:
         columns = [*accumulator_columns(unit.reduce), Column(EPOCH, "bigint")]
-        schema = arrow_schema(delta.schema().to_json())
-        assert [c.name for c in columns] == schema.names
+        schema = table.snapshot().schema
+        assert [c.name for c in columns] == arrow_schema(schema).names
+        summed, folder = functools.partial(_one_batch, unit, state, held), _scratch(context, unit.name)
         if before[0] > context.limits.result_rows:
-            folder = context.layout.scratch(context.log.next_epoch(), "compact") / unit.name
             folder.drop()
-            sql = _one_batch(unit, state, held, table_ref(path), ident)
-            put_files(path, stage(context.spark(), sql, folder, columns).location, "overwrite", tagged(owner))
-            folder.drop()
+            rows: Rows = stage(context.spark(), summed(table_ref(path), ident), folder, columns)
         else:
-            rows = native.query(_one_batch(unit, state, held, "t", native_ident), {"t": delta})
-            write_deltalake(path, rows.cast(schema), mode="overwrite", commit_properties=tagged(owner))
-        _vacuum(path, owner, TRACE_RETENTION_HOURS)
-    return Compaction(path, *_pairs(before, _shape(native.table(path))))
+            rows = table.query(summed)
+        table.replace(rows, schema, commit)
+        folder.drop()
+        table.vacuum(TRACE_RETENTION_HOURS, commit)
+    return Compaction(path, *_pairs(before, _shape(table)))
+
+
+def _scratch(context: Context, unit: str) -> Location:
+    return context.layout.scratch(context.log.next_epoch(), "compact") / unit
 
 
 def _one_batch(unit: Unit, state: UnitState, held: Sequence[int], trace: str, quoted: Callable[[str], str]) -> str:
@@ -300,13 +295,13 @@ def _one_batch(unit: Unit, state: UnitState, held: Sequence[int], trace: str, qu
 
 def _arrangement(context: Context, asked: Arranged, follow: Callable[[str], Followed]) -> list[Compaction]:
     """Compact an arrangement, if it is there; one that is damaged is dropped."""
-    path = context.layout.arrangement(asked.relation, asked.keys)
-    if not native.exists(path):
+    table = own(path := context.layout.arrangement(asked.relation, asked.keys))
+    if not table.exists():
         return []
     try:
-        before = _shape(native.table(path))
+        before = _shape(table)
         compacted(context, asked, follow(asked.relation))
-        return [Compaction(path, *_pairs(before, _shape(native.table(path))))]
+        return [Compaction(path, *_pairs(before, _shape(table)))]
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the copy, its relation is there
         drop_damaged(context, asked, error)
         return []
@@ -314,11 +309,13 @@ def _arrangement(context: Context, asked: Arranged, follow: Callable[[str], Foll
 
 def _output_trace(path: str, frontier: int, state: UnitState, held: Sequence[int], owner: str) -> Compaction:
     """Drop what every reader has passed, and batches of failed attempts."""
-    delta = native.table(path)
-    before = _shape(delta)
-    dropped = f"NOT {_among(held, EPOCH)} AND ({EPOCH} <= {frontier} OR NOT {within(state.batches, EPOCH)})"
-    if native.read(delta, [EPOCH], f"{dropped} LIMIT 1").num_rows:
-        native.writable(path).delete(dropped, commit_properties=tagged(owner))
+    before = _shape(own(path))
+
+    def dropped(_: Callable[[str], str]) -> str:
+        return f"NOT {_among(held, EPOCH)} AND ({EPOCH} <= {frontier} OR NOT {within(state.batches, EPOCH)})"
+
+    if holds(path, dropped):
+        own(path).delete(dropped, Commit(owner=owner))
     return _files(path, owner, TRACE_RETENTION_HOURS, before)
 
 
@@ -334,31 +331,27 @@ def _files(
 
     Without a target it is the table's own (`delta.targetFileSize`), or that of delta-rs (100 MB).
     """
-    delta = native.table(path)
-    before = before or _shape(delta)
+    table, commit = own(path), Commit(owner=owner)
+    before = before or _shape(table)
     # A rewrite by delta-rs would lose what Spark stored of VARIANTs beside their bytes;
     # such tables are replaced whole anyway.
-    if before[1] > 1 and not beyond_arrow(delta.schema().to_json()):
-        native.writable(path).optimize.compact(target_size=target, commit_properties=tagged(owner))
-    _vacuum(path, owner, hours)
-    return Compaction(path, *_pairs(before, _shape(native.table(path))))
+    if before[1] > 1 and not beyond_arrow(table.snapshot().schema):
+        table.compact(commit, target)
+    table.vacuum(hours, commit)
+    return Compaction(path, *_pairs(before, _shape(table)))
 
 
 def _by_spark(context: Context, table: PublishedTable, hours: int) -> Compaction:
     """The same for a published table that is Spark's to write."""
-    path, commit = table.rust.path, Commit(owner=context.log.identity)
-    before = _shape(native.table(path))
+    commit, before = Commit(owner=context.log.identity), _shape(table.rust)
     table.spark.compact(commit)
     table.spark.vacuum(hours, commit)
-    return Compaction(path, *_pairs(before, _shape(native.table(path))))
+    return Compaction(table.rust.path, *_pairs(before, _shape(table.rust)))
 
 
-def _vacuum(path: str, owner: str, hours: int) -> None:
-    native.vacuum(path, hours, tagged(owner))
-
-
-def _shape(delta: DeltaTable) -> tuple[int, int]:
-    return native.rows(delta), len(delta.file_uris())
+def _shape(table: Table) -> tuple[int, int]:
+    """Rows and files."""
+    return table.count(), table.snapshot().files
 
 
 def _pairs(before: tuple[int, int], after: tuple[int, int]) -> tuple[int, int, int, int]:

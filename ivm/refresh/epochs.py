@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,17 +20,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import IvmError, StateError
-from ivm.lake import native, parquet
-from ivm.lake.commits import fingerprint
-from ivm.lake.log import tagged
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
-from ivm.storage.location import Location
 from ivm.storage.lock import Fence
+from ivm.table.growing import GrowingTable
+from ivm.table.own import own
+from ivm.table.protocol import Commit
 
-_log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 
 STATUSES = ("planned", "applied", "checked", "committed", "abandoning", "abandoned")
@@ -65,6 +61,8 @@ class Event:
 
 def _events(rows: pa.Table) -> Iterator[Event]:
     """The log's rows; their times are made here, since Arrow would import pandas for them."""
+    if not rows.num_rows:
+        return
     at = rows.schema.get_field_index("at")
     plain = rows.set_column(at, "at", rows["at"].cast(pa.timestamp("us")).cast(pa.int64()))
     for row in plain.to_pylist():
@@ -113,12 +111,9 @@ class EpochLog:
     def __init__(self, path: str, pipeline: str) -> None:
         self.path = path
         self.pipeline = pipeline
-        self._delta: DeltaTable | None = None
+        self._table = GrowingTable(path)
         self._identity = ""
-        #: The fingerprint of the newest commit that was read, and what the log's files were called before that.
-        self._seen, self._names = "", frozenset[str]()
         self._lock = threading.RLock()
-        self._files: frozenset[Location] = frozenset()
         self._events: list[Event] = []
         self._manifests: dict[str, Manifest] = {}
         #: Asked before each write: raises where the lock of the root was lost. None where none is held.
@@ -127,7 +122,7 @@ class EpochLog:
 
     def _check_owner(self) -> None:
         try:
-            owner = native.table(self.path).metadata().name if self.exists() else self.pipeline
+            owner = self._table.name() if self.exists() else self.pipeline
         except Exception:  # noqa: BLE001 - whoever reads it will be told
             return
         if owner != self.pipeline:
@@ -138,11 +133,12 @@ class EpochLog:
 
     def forget_all(self) -> None:
         """Forget what was read: another log lies at the path now, or none."""
-        self._delta, self._identity, self._files, self._events, self._manifests = None, "", frozenset(), [], {}
+        self._table.forget()
+        self._identity, self._events, self._manifests = "", [], {}
 
     def exists(self) -> bool:
         """Whether there is a log, readable or not."""
-        return native.exists(self.path)
+        return own(self.path).exists()
 
     @property
     @_readable
@@ -150,14 +146,11 @@ class EpochLog:
         """The log's own id, which the root's transactions carry; the log is made where there is none."""
         if not self._identity:
             self._create()
-            self._identity = str(native.table(self.path).metadata().id)[:13]
+            self._identity = own(self.path).snapshot().table_id[:13]
         return self._identity
 
     def _create(self) -> None:
-        if not self.exists():
-            write_deltalake(
-                self.path, _SCHEMA.empty_table(), name=self.pipeline, mode="ignore", configuration=CONFIGURATION
-            )
+        self._table.create(_SCHEMA, self.pipeline, CONFIGURATION)
 
     @_readable
     def events(self) -> list[Event]:
@@ -166,53 +159,13 @@ class EpochLog:
         It is asked at every step: where no file of its log came or went, one listing and one look at a file tell so.
         """
         with self._lock:
-            names = native.log_names(self.path)
-            if not native.holds_commits(names):
-                self.forget_all()
-                return []
-            if self._delta is not None and names == self._names and self._stands(self._delta):
-                return self._events
-            self._names = names
-            try:
-                return self._read()
-            # files that another process removes behind a checkpoint, at this moment
-            except Exception as error:  # noqa: BLE001
-                _log.debug("the epoch log is read again: %s", error)
-                self.forget_all()
-                return self._read()
-
-    def _read(self) -> list[Event]:
-        if self._delta is not None and not self._stands(self._delta):
-            self.forget_all()  # somebody removed it, or `ivm repair` began it anew
-        self._delta = self._newest()
-        self._seen = fingerprint(self.path, self._delta.version())
-        files = frozenset(native.data_files(self.path, self._delta))
-        if files != self._files:
-            grown = bool(self._files) and self._files < files
-            rows = (
-                parquet.dataset(*sorted(files - self._files, key=str)).to_table() if grown else native.read(self._delta)
-            )
-            known = self._events if grown else []
-            self._events = sorted([*known, *_events(rows)], key=lambda e: (e.epoch, e.at))
-            self._files = files
-        return self._events
-
-    def _stands(self, known: DeltaTable) -> bool:
-        """Whether the newest commit that was read is still the one of that number."""
-        return fingerprint(self.path, known.version()) == self._seen
-
-    def _newest(self) -> DeltaTable:
-        """The table as it is now.
-
-        It is opened anew where commits after the one we know were cleaned up behind a checkpoint.
-        """
-        if self._delta is not None:
-            try:
-                self._delta.update_incremental()
-                return self._delta
-            except Exception as error:  # noqa: BLE001 - whatever it is, opening the table tells whether it stands
-                _log.debug("the epoch log is opened anew: %s", error)
-        return DeltaTable(self.path)
+            found = self._table.read()
+            if found is not None:
+                if found.whole:
+                    # Another log may lie at the path now, or none.
+                    self._identity, self._events = "", []
+                self._events = sorted([*self._events, *_events(found.rows)], key=lambda e: (e.epoch, e.at))
+            return self._events
 
     def record(self, epoch: int, status: str, unit: str = "", detail: str = "") -> bool:
         """Append an event, once. Raises ConcurrentRefreshError if another process appends it at the same moment."""
@@ -229,7 +182,8 @@ class EpochLog:
             schema=_SCHEMA,
         )
         with self._lock:  # units that run in threads must not clean up what another one's commit reads
-            return native.append(self.path, rows, f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
+            made_once = Commit(f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
+            return own(self.path).append(rows, made_once)
 
     def _ask(self) -> None:
         """Raises ConcurrentRefreshError where the lock of the root was lost: nothing may be written any more."""
@@ -318,12 +272,10 @@ class EpochLog:
         rows = pa.Table.from_pylist([{c: getattr(e, c) for c in columns} for e in old], schema=_SCHEMA)
         newest = max(e.epoch for e in old)
         self._ask()
-        native.append(archive, rows, f"ivm/{self.pipeline}/{self.identity}/archive", newest, CONFIGURATION)
+        app = f"ivm/{self.pipeline}/{self.identity}/archive"
+        own(archive).append(rows, Commit(app, newest), CONFIGURATION)
         kept = [e for e in events if e not in old]
         table = pa.Table.from_pylist([{c: getattr(e, c) for c in columns} for e in kept], schema=_SCHEMA)
         self._ask()
-        assert self._delta is not None, "the events were read from it"
-        # Over the version that was read: an event that another process adds meanwhile is not among what is replaced.
-        write_deltalake(self._delta, table, mode="overwrite", commit_properties=tagged(self.identity))
-        native.vacuum(self.path, 0, tagged(self.identity))
+        self._table.keep_only(table, self.identity)
         return len(old)

@@ -10,10 +10,6 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from ivm.lake import native
 from ivm.plan.kinds import StrategyKind
 from ivm.refresh.backfill import check_condition
 from ivm.refresh.context import Context
@@ -21,6 +17,7 @@ from ivm.refresh.planning import plan_epoch
 from ivm.refresh.records import ViewTask
 from ivm.refresh.relations import unit_table
 from ivm.refresh.run import committed_or_raise
+from ivm.table.rust import RustTable
 
 
 @dataclass(frozen=True)
@@ -130,10 +127,9 @@ def _reading(context: Context, relation: str) -> Reading:
 
 
 def _size(path: str, version: int) -> tuple[int, int]:
-    """Rows and bytes of a table."""
-    delta = native.table(path, version)
-    files = pa.table(delta.get_add_actions(flatten=True))
-    return native.rows(delta), int(pc.sum(files["size_bytes"]).as_py() or 0)
+    """Rows of a table at a version, and the bytes that it has now."""
+    table = RustTable(path)
+    return table.count(version), table.snapshot().bytes
 
 
 def _seconds(context: Context, view: str) -> float | None:

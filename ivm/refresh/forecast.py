@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ivm.feed.source import Snapshot
-from ivm.lake import native
 from ivm.plan.kinds import StrategyKind
 from ivm.plan.nodes import Unit
 from ivm.planner.estimate import Estimate, Size, full_estimate, total, unit_estimate
@@ -27,6 +26,8 @@ from ivm.refresh.past import pasts
 from ivm.refresh.records import Manifest, UnitState, ViewTask
 from ivm.rewrite.slices import Facts
 from ivm.sql.temporal import is_clock
+from ivm.table.own import own
+from ivm.table.rust import RustTable
 
 _log = logging.getLogger(__name__)
 
@@ -114,14 +115,14 @@ class _Known:
         if is_clock(relation):
             return Size(1, 0)
         if relation in self.snapshots:
-            return Size(*native.recorded_size(native.table(self.snapshots[relation].path)))
+            found = RustTable(self.snapshots[relation].path).snapshot()
+            return Size(found.rows, found.bytes)
         state = self.manifest.units.get(relation)
         if state is None:
             return Size(None)
         if not state.arranged or state.version is None:
             return Size(state.rows)
-        table = native.table(self.context.layout.table(relation, state.public))
-        return Size(state.rows, native.recorded_size(table)[1])
+        return Size(state.rows, own(self.context.layout.table(relation, state.public)).snapshot().bytes)
 
     @functools.cached_property
     def past(self) -> dict[str, Past]:

@@ -12,10 +12,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from ivm.engine.rows import stage, write_counted
+from ivm.engine.rows import few, stage, write_counted
 from ivm.execute.fixpoint import compute
-from ivm.lake import native
-from ivm.lake.files import commit_files
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.lake.types import stored_schema
 from ivm.names import WEIGHT, parquet_ref
@@ -38,6 +36,8 @@ from ivm.sql.render import core_sql, unit_sql
 from ivm.sql.temporal import at_instant
 from ivm.sql.text import splice
 from ivm.storage.location import Location
+from ivm.table.own import own
+from ivm.table.protocol import Commit
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
 
 _log = logging.getLogger(__name__)
@@ -177,11 +177,9 @@ class FullBuild:
         staged = stage(self.context.spark(), sql, place, columns, {EPOCH: epoch})
         path = self.context.layout.accumulator_trace(unit.name, generation)
         app = self.context.app(unit.name, f"accumulators/{generation}")
-        if staged.num_rows <= self.context.limits.compare_rows:
-            # A trace without batches is a table all the same.
-            native.append(path, staged.collect(staged.num_rows), app, epoch, TRACE_CONFIGURATION)
-        else:
-            commit_files(path, staged.location, app, epoch, "append", configuration=TRACE_CONFIGURATION)
+        # A trace without batches is a table all the same.
+        batch = few(staged, self.context.limits.compare_rows)
+        own(path).append(batch, Commit(app, epoch), TRACE_CONFIGURATION)
         return staged.ref
 
     def _staged_as_written(

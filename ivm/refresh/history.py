@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ivm.lake import native
 from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.estimate import Estimate
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import Event
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json
+from ivm.table.own import own
 
 #: What became of a view in an epoch.
 PUBLISHED, SAME, HELD, ERROR, ABANDONED, OPEN = "published", "unchanged", "held back", "failed", "abandoned", "open"
@@ -122,8 +122,8 @@ def _epochs(context: Context) -> dict[int, _Epoch]:
 
 
 def _archived(context: Context) -> Iterable[Event]:
-    path = context.layout.archive
-    return (Event(**row) for row in native.read(native.table(path)).to_pylist()) if native.exists(path) else ()
+    table = own(context.layout.archive)
+    return (Event(**row) for row in table.read().to_pylist()) if table.exists() else ()
 
 
 def _passed(context: Context, number: int, epoch: _Epoch, full: dict[str, float]) -> Passed:

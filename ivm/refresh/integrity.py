@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ivm.lake import native
 from ivm.lake.commits import fingerprint
 from ivm.lake.log import Head, own_head, since
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Manifest, UnitState
+from ivm.table.own import own
 
 TABLE, OUTPUT, ACCUMULATORS = "table", "output", "accumulators"
 
@@ -45,7 +45,7 @@ def heads_of(context: Context, unit: str, state: UnitState, known: Mapping[str, 
     return {
         what: own_head(path, context.log.identity, known.get(what))
         for what, path in paths(context, unit, state).items()
-        if native.exists(path)
+        if own(path).exists()
     }
 
 

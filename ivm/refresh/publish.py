@@ -13,19 +13,17 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
 import pyarrow.compute as pc
 
 from ivm.errors import StateError
-from ivm.lake import native
 from ivm.lake.log import since
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
 from ivm.plan.kinds import Publish, StrategyKind
-from ivm.plan.nodes import EPOCH
 from ivm.planner.lanes import Publishing, publishing
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
@@ -34,9 +32,9 @@ from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
 from ivm.refresh.replacement import replace_rows
 from ivm.session import error_text
+from ivm.table.own import own
 from ivm.table.protocol import Commit, Verb
-from ivm.table.rust import RustTable
-from ivm.trace.store import gained
+from ivm.trace.store import gained, of_epoch
 
 _log = logging.getLogger(__name__)
 
@@ -100,11 +98,14 @@ def _publish_units(
     todo = {o.unit: o for o in good}
     order = TopologicalSorter({o.unit: todo.keys() & o.state.cursors.keys() for o in good if o.state is not None})
     order.prepare()
-    done = 0
+    done, running = 0, dict[Future[UnitState | str], Outcome]()
     with ThreadPoolExecutor(context.limits.threads) as pool:
         while order.is_active():
-            ready = [todo[u] for u in order.get_ready()]
-            for outcome, found in zip(ready, pool.map(published, ready), strict=True):
+            # Large batches first: none is left for the end.
+            ready = sorted((todo[u] for u in order.get_ready()), key=lambda o: o.rows_out, reverse=True)
+            running |= {pool.submit(published, outcome): outcome for outcome in ready}
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                outcome, found = running.pop(future), future.result()
                 if isinstance(found, str):
                     trouble[outcome.unit] = found
                     _log.warning("view %s, epoch %s: %s", outcome.view, epoch, found)
@@ -112,7 +113,7 @@ def _publish_units(
                     units[outcome.unit] = found
                 done += 1
                 context.progress("publish", done, len(good))
-            order.done(*(o.unit for o in ready))
+                order.done(outcome.unit)
     return units, trouble
 
 
@@ -173,14 +174,14 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
         assert before is not None
         _unchanged_since(context, path, before)
         expected = before.rows + _merge(context, table, outcome, before, commit, stamp, trace)
-    published = native.table(path)
-    rows = native.rows(published)
+    version = table.rust.snapshot().version
+    rows = table.rust.count(version)
     if rows != expected:
         raise StateError(
             f"The table {path} holds {rows:,} rows after epoch {epoch}, expected were {expected:,}.",
             "It is built anew by the next refresh.",
         )
-    return replace(state, version=published.version(), rows=rows)
+    return replace(state, version=version, rows=rows)
 
 
 def _merge(
@@ -204,7 +205,7 @@ def _merge(
         raise table.unwritable(why)
     if how is Publishing.NATIVE:
         names = arrow_schema(state.schema).names
-        batch = RustTable(trace, context.limits, ours=True).read([*names, WEIGHT], lambda q: f"{q(EPOCH)} = {stamp}")
+        batch = own(trace, context.limits).read([*names, WEIGHT], of_epoch(stamp))
         table.rust.merge(batch, state.key, commit)
         return int(pc.sum(batch[WEIGHT]).as_py() or 0)
     done = table.rust.transaction(commit.app)

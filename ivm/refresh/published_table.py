@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ivm.errors import StateError
-from ivm.lake import native
+from ivm.lake.features import drop_features
 from ivm.lake.types import beyond_arrow
 from ivm.planner.lanes import Choice, Lane, writes
 from ivm.refresh.context import Context
@@ -49,10 +49,6 @@ class PublishedTable:
     def unwritable(self, why: str) -> StateError:
         """What is to be said where nobody may write."""
         path = self.rust.path
-        features = native.unwritable(native.table(path)) if native.exists(path) else ""
-        hint = (
-            native.drop_features(path, features)
-            if features
-            else "Set lane auto: Spark then writes what delta-rs can't."
-        )
+        features = self.rust.unwritable_features()
+        hint = drop_features(path, features) if features else "Set lane auto: Spark then writes what delta-rs can't."
         return StateError(f"Nobody can write the published table {path}: {why}.", hint)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltalake import DeltaTable
+import pyarrow as pa
 
 from ivm.errors import StateError
 from ivm.feed.source import Snapshot, other_commit
-from ivm.lake import native
+from ivm.lake.features import drop_features
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT, ident, parquet_ref, table_ref
 from ivm.plan.kinds import Publish
@@ -25,6 +25,7 @@ from ivm.refresh.instants import clock_rows
 from ivm.refresh.records import Cursor, Manifest, Outcome, UnitState, within
 from ivm.rewrite.statements import accumulated, final_rows, repeated
 from ivm.sql.render import LeafSql, columns_sql
+from ivm.table.rust import RustTable
 
 
 def source_table(context: Context, name: str, cursor: Cursor) -> str:
@@ -49,16 +50,25 @@ def unit_table(context: Context, unit: str, state: UnitState, version: int | Non
     return table_ref(context.layout.table(unit, state.public), state.version if version is None else version)
 
 
-def unit_delta_table(context: Context, unit: str, state: UnitState) -> DeltaTable:
-    """The same for the native lane. Raises StateError where somebody gave it a feature that this can't read."""
-    table = native.table(context.layout.table(unit, state.public), state.version)
-    if strange := sorted(set(table.protocol().reader_features or []) - native.READABLE_FEATURES - {"columnMapping"}):
-        path, features = context.layout.table(unit, state.public), ", ".join(strange)
+def published_table(context: Context, unit: str, state: UnitState) -> RustTable:
+    """The same in the lane of delta-rs, to be read at the state's version.
+
+    Raises StateError where somebody gave it a feature that this can't read.
+    """
+    table = RustTable(context.layout.table(unit, state.public), context.limits, ours=True)
+    if strange := table.unreadable_features(state.version):
         raise StateError(
-            f"The published table {path} has features that ivm can't read ({features}).",
-            native.drop_features(path, features),
+            f"The published table {table.path} has features that ivm can't read ({strange}).",
+            drop_features(table.path, strange),
         )
     return table
+
+
+def copies_left(context: Context, outcome: Outcome, changes: pa.Table, columns: Sequence[str], name: str) -> pa.Table:
+    """`changes` (columns and WEIGHT) with the copies that a unit's published rows would hold after them, as `name`."""
+    state = outcome.state
+    assert state is not None
+    return published_table(context, outcome.unit, state).copies_left(changes, columns, name, state.version)
 
 
 def signed(rows: str, columns: Sequence[str], weight: int) -> str:

@@ -16,9 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ivm.errors import StateError
-from ivm.lake import native
 from ivm.lake.log import NOTE, actions_of, foreign_change, head_of
-from ivm.names import native_ident
 from ivm.plan.nodes import EPOCH
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
@@ -28,6 +26,8 @@ from ivm.refresh.records import Cursor, Manifest, UnitState, from_json, to_json
 from ivm.refresh.run import Report
 from ivm.sql.temporal import is_clock
 from ivm.storage.location import Location
+from ivm.table.own import own
+from ivm.trace.store import holds
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def findings(context: Context) -> list[Finding]:
     if (
         manifest.epoch == 0
         and not context.log.events()
-        and any(native.exists(context.layout.table(v, True)) for v in context.views)
+        and any(own(context.layout.table(v, True)).exists() for v in context.views)
     ):
         return [Finding("", "There is no epoch log, but there are published tables.", _LOST, rebuild=False)]
     damaged = inspect_tables(context, manifest).damaged
@@ -151,7 +151,7 @@ def _known_again(context: Context) -> dict[str, UnitState]:
 def _noted(context: Context, unit: str, public: bool) -> UnitState | None:
     """A unit's state from the last commit to its table that changed rows, if that is ours and its traces still fit."""
     path = context.layout.table(unit, public)
-    if not native.exists(path):
+    if not own(path).exists():
         return None
     head = head_of(path)
     for version in range(head.version, -1, -1):
@@ -162,8 +162,8 @@ def _noted(context: Context, unit: str, public: bool) -> UnitState | None:
                 state = from_json(UnitState, str(note))
             except StateError:
                 return None
-            rows = native.rows(native.table(path))
-            heads = {what: head_of(p) for what, p in paths(context, unit, state).items() if native.exists(p)}
+            rows = own(path).count()
+            heads = {what: head_of(p) for what, p in paths(context, unit, state).items() if own(p).exists()}
             return (
                 replace(state, version=head.version, rows=rows, heads=heads)
                 if _traces_fit(context, unit, state)
@@ -180,11 +180,11 @@ def _traces_fit(context: Context, unit: str, state: UnitState) -> bool:
     for what, path in paths(context, unit, state).items():
         if what == TABLE:
             continue
-        if not native.exists(path):
+        if not own(path).exists():
             if what == OUTPUT:
                 continue
             return not _has_accumulators(context, unit)
-        if native.read(native.table(path), [EPOCH], f"{native_ident(EPOCH)} > {last} LIMIT 1").num_rows:
+        if holds(path, lambda q: f"{q(EPOCH)} > {last}"):
             return False
     return True
 

@@ -14,7 +14,6 @@ from sqlglot import exp
 
 from ivm.errors import StateError
 from ivm.execute.fixpoint import compute
-from ivm.lake import native
 from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import Column
 from ivm.refresh.context import Context
@@ -30,6 +29,7 @@ from ivm.sql.maps import encoded
 from ivm.sql.render import unit_sql
 from ivm.sql.temporal import at_instant
 from ivm.sql.text import splice
+from ivm.table.own import own
 
 #: Floating point sums depend on the order of addition; they are compared to this many significant digits.
 FLOAT_DIGITS = 10
@@ -116,14 +116,15 @@ def seen_by_readers(context: Context, view: str) -> str:
     Raises StateError where it is gone.
     """
     state, path = committed_or_raise(context, view), context.layout.table(view, True)
-    if not native.exists(path):
+    table = own(path)
+    if not table.exists():
         raise StateError(
             f"The table of view {view!r} is gone from {path}.",
             f"The next refresh builds it anew; `ivm repair {view}` does it now.",
         )
     open_epoch = context.log.open_epoch()
     publishing = open_epoch is not None and context.log.has(open_epoch, "checked")
-    return unit_table(context, view, state, state.version if publishing else native.table(path).version())
+    return unit_table(context, view, state, state.version if publishing else table.snapshot().version)
 
 
 def cursor_of(context: Context, view: str, relation: str, manifest: Manifest) -> Cursor:

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ivm.lake import native
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT, ident
 from ivm.plan.kinds import ReduceKind
@@ -31,6 +30,7 @@ from ivm.refresh.run import committed_or_raise
 from ivm.sql.maps import has_map
 from ivm.sql.render import branch_sql, columns_sql
 from ivm.sql.temporal import is_clock
+from ivm.table.own import own
 
 #: How a leaf's columns are called in the statements.
 _LEAF = "__ivm_leaf"
@@ -109,7 +109,7 @@ def _changes(
 ) -> tuple[tuple[Changed, ...], str]:
     """What the view's output trace holds of such rows, the newest first, and from which epoch on it tells."""
     note = f"changes up to epoch {state.since} are not kept apart"
-    if not native.exists(context.layout.output_trace(view, state.output_generation)):
+    if not own(context.layout.output_trace(view, state.output_generation)).exists():
         return (), note
     names = list(arrow_schema(state.schema).names)
     listed = batches(context, view, state, [*names, EPOCH], f"({condition}) AND {within(state.batches, ident(EPOCH))}")

@@ -29,6 +29,7 @@ class Verb(Enum):
     COLUMNS = "columns"
     COUNT = "count"
     READ = "read"
+    QUERY = "query"
     FIND = "find"
     FEED = "feed"
     TRANSACTION = "transaction"
@@ -60,6 +61,8 @@ MAKING = {Verb.APPEND, Verb.REPLACE, Verb.TRANSACTION}
 
 #: A condition in SQL over a table's columns, given how its lane quotes a column's name.
 Condition: TypeAlias = Callable[[Callable[[str], str]], str]
+#: A SELECT in SQL that both lanes read, given what its lane calls the table, and how it quotes a column's name.
+Query: TypeAlias = Callable[[str, Callable[[str], str]], str]
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Snapshot:
     """A table as its newest version is: its columns with Spark's types, features by Delta's names.
 
     `rows` is by the files' statistics, None where the lane doesn't know them; rows that deletion vectors hide are
-    counted. `bytes` are those of its data files. `schema` is Delta's own, in JSON.
+    counted. `files` counts its data files, `bytes` are theirs. `schema` is Delta's own, in JSON.
     """
 
     version: int
@@ -77,6 +80,7 @@ class Snapshot:
     features: frozenset[str]
     properties: Mapping[str, str]
     rows: int | None
+    files: int
     bytes: int
     schema: str = field(repr=False)
 
@@ -118,10 +122,15 @@ class Table(Protocol):
     was first.
     """
 
-    path: str
+    @property
+    def path(self) -> str:
+        """Where it lies, or its name in the catalog."""
 
     def capability(self, verb: Verb) -> str:
         """Why this lane doesn't do a verb on the table as it is now, in words; "" where it does."""
+
+    def exists(self) -> bool:
+        """Whether there is a table, readable or not."""
 
     def snapshot(self) -> Snapshot:
         """The table as it is now."""
@@ -141,10 +150,21 @@ class Table(Protocol):
     ) -> pa.Table:
         """Its rows, only some columns of them, optionally filtered. Raises LargeReadError after `most` rows."""
 
+    def query(self, sql: Query, version: int | None = None) -> pa.Table:
+        """The rows of a SELECT over it, which are few: sums, counts."""
+
     def find(
-        self, columns: Sequence[str], wanted: Sequence[Wanted], version: int | None = None, most: int | None = None
+        self,
+        columns: Sequence[str],
+        wanted: Sequence[Wanted],
+        version: int | None = None,
+        most: int | None = None,
+        where: Condition | None = None,
     ) -> pa.Table:
-        """Its rows that match any of the `wanted`, each once. Raises LargeReadError after `most` rows."""
+        """Its rows that match any of the `wanted`, each once, and the condition.
+
+        Raises LargeReadError after `most` rows.
+        """
 
     def feed(self, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:
         """The change feed of versions first..last: `columns` and `_change_type`.
@@ -155,8 +175,11 @@ class Table(Protocol):
     def transaction(self, app: str) -> int | None:
         """The last version that an application committed; None before the first, and where there is no table."""
 
-    def append(self, rows: Rows, commit: Commit, configuration: Mapping[str, str] = ...) -> None:
-        """Add rows, by the names of their columns; makes the table where there is none, with the configuration."""
+    def append(self, rows: Rows, commit: Commit, configuration: Mapping[str, str] = ...) -> bool:
+        """Add rows, by the names of their columns; makes the table where there is none, with the configuration.
+
+        False where the application's transaction was there already.
+        """
 
     def merge(self, changes: Rows | QueriedRows, key: Sequence[str], commit: Commit) -> None:
         """Apply a delta to a bag: `changes` holds all columns and WEIGHT (any integer).
@@ -165,17 +188,25 @@ class Table(Protocol):
         table.
         """
 
-    def replace(self, rows: Rows, schema: str, commit: Commit, configuration: Mapping[str, str] = ...) -> None:
+    def replace(
+        self,
+        rows: Rows,
+        schema: str,
+        commit: Commit,
+        configuration: Mapping[str, str] = ...,
+        where: Condition | None = None,
+    ) -> None:
         """Put rows in the place of all, and their columns (Delta's schema, in JSON) in the place of its own.
 
-        Makes the table where there is none.
+        With `where` only in the place of the rows that meet it, as they do; the columns stay. Makes the table where
+        there is none.
         """
 
     def delete(self, where: Condition, commit: Commit) -> None:
         """Take the rows away that meet a condition."""
 
-    def compact(self, commit: Commit) -> None:
-        """Rewrite small files together."""
+    def compact(self, commit: Commit, target: int | None = None) -> None:
+        """Rewrite small files together, up to `target` bytes each (by default the table's or the lane's)."""
 
     def vacuum(self, hours: int, commit: Commit) -> None:
         """Remove files that the newest version doesn't hold and that are older than `hours`."""
@@ -184,7 +215,7 @@ class Table(Protocol):
 def forbidden(verb: Verb, snapshot: Snapshot) -> str:
     """Why nobody does a verb on a table, whatever the lane: the table itself forbids it; "" where it doesn't.
 
-    >>> log = Snapshot(0, "", (), (), frozenset(), {"delta.appendOnly": "true"}, 0, 0, '{"fields": []}')
+    >>> log = Snapshot(0, "", (), (), frozenset(), {"delta.appendOnly": "true"}, 0, 0, 0, '{"fields": []}')
     >>> forbidden(Verb.DELETE, log), forbidden(Verb.APPEND, log)
     ('the table is append-only', '')
     """

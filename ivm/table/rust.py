@@ -16,7 +16,7 @@ from ivm.lake import bags, native, parquet
 from ivm.lake.features import features
 from ivm.lake.files import commit_files, takes_files
 from ivm.lake.keyed import KeyedReader
-from ivm.lake.log import NOTE, tagged
+from ivm.lake.log import NOTE, tag
 from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import beyond_arrow, columns_of, padded_columns
 from ivm.names import native_ident
@@ -24,7 +24,7 @@ from ivm.plan.nodes import Column
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.session import error_text
 from ivm.storage.location import Location
-from ivm.table.protocol import MAKING, TELLING, Commit, Condition, Snapshot, Verb, Wanted, forbidden
+from ivm.table.protocol import MAKING, TELLING, Commit, Condition, Query, Snapshot, Verb, Wanted, forbidden
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,9 @@ class RustTable:
         strange = beyond_arrow(schema)
         return f"the type of column {strange[0]!r}" if strange else ""
 
+    def exists(self) -> bool:
+        return native.exists(self.path)
+
     def snapshot(self) -> Snapshot:
         return _snapshot(native.table(self.path))
 
@@ -86,13 +89,35 @@ class RustTable:
         condition = where(native_ident) if where is not None else ""
         return native.read(native.table(self.path, version), columns, condition, most)
 
+    def query(self, sql: Query, version: int | None = None) -> pa.Table:
+        return native.query(sql("t", native_ident), {"t": native.table(self.path, version)})
+
+    def copies_left(self, changes: pa.Table, columns: Sequence[str], name: str, version: int | None = None) -> pa.Table:
+        """`changes` (columns and WEIGHT, each row once) with the copies that it would hold after them, as `name`."""
+        return bags.copies_left(native.table(self.path, version), changes, columns, name)
+
+    def unreadable_features(self, version: int | None = None) -> str:
+        """The features by which delta-rs can't read it, as somebody may have given them to a table of ours."""
+        features = native.table(self.path, version).protocol().reader_features or []
+        return ", ".join(sorted(set(features) - native.READABLE_FEATURES - {"columnMapping"}))
+
+    def unwritable_features(self) -> str:
+        """The features by which delta-rs can't write it; empty if it can, or there is no table."""
+        return native.unwritable(native.table(self.path)) if self.exists() else ""
+
     def find(
-        self, columns: Sequence[str], wanted: Sequence[Wanted], version: int | None = None, most: int | None = None
+        self,
+        columns: Sequence[str],
+        wanted: Sequence[Wanted],
+        version: int | None = None,
+        most: int | None = None,
+        where: Condition | None = None,
     ) -> pa.Table:
         keys = [(w.columns, w.keys, w.between) for w in wanted]
+        condition = where(lambda name: f"t.{native_ident(name)}") if where is not None else "true"
         with tempfile.TemporaryDirectory(prefix="ivm_") as folder:
             reader = KeyedReader(self.path, native.table(self.path, version), self.limits.literal_keys)
-            return reader.find(columns, keys, Location.of(folder), most=most)
+            return reader.find(columns, keys, Location.of(folder), condition, most)
 
     def feed(self, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:
         return native.change_feed(native.table(self.path, last), first, last, columns, most)
@@ -106,15 +131,14 @@ class RustTable:
     def transaction(self, app: str) -> int | None:
         return native.last_txn(self.path, app)
 
-    def append(self, rows: Rows, commit: Commit, configuration: Mapping[str, str] = MappingProxyType({})) -> None:
+    def append(self, rows: Rows, commit: Commit, configuration: Mapping[str, str] = MappingProxyType({})) -> bool:
+        app, version, note = commit.app, commit.version, _note(commit)
         if isinstance(rows, pa.Table):
-            native.append(self.path, rows, commit.app, commit.version, configuration, _note(commit))
-        elif not native.exists(self.path) or self.takes_files(self.snapshot().schema):
-            place, note = rows.location, _note(commit)
-            commit_files(self.path, place, commit.app, commit.version, "append", None, configuration, note)
-        else:
-            batches = parquet.stream(rows.location, arrow_schema(self.snapshot().schema))
-            native.append(self.path, batches, commit.app, commit.version, configuration, _note(commit))
+            return native.append(self.path, rows, app, version, configuration, note)
+        if not native.exists(self.path) or self.takes_files(self.snapshot().schema):
+            return commit_files(self.path, rows.location, app, version, "append", None, configuration, note)
+        batches = parquet.stream(rows.location, arrow_schema(self.snapshot().schema))
+        return native.append(self.path, batches, app, version, configuration, note)
 
     def merge(self, changes: Rows | QueriedRows, key: Sequence[str], commit: Commit) -> None:
         assert not isinstance(changes, QueriedRows), "what Spark is to query, Spark merges"
@@ -122,17 +146,21 @@ class RustTable:
         bags.merge(self.path, rows, key, commit.app, commit.version, _note(commit))
 
     def replace(
-        self, rows: Rows, schema: str, commit: Commit, configuration: Mapping[str, str] = MappingProxyType({})
+        self,
+        rows: Rows,
+        schema: str,
+        commit: Commit,
+        configuration: Mapping[str, str] = MappingProxyType({}),
+        where: Condition | None = None,
     ) -> None:
-        columns, note = arrow_schema(schema), _note(commit)
-        if isinstance(rows, pa.Table):
-            native.overwrite(self.path, rows.cast(columns), commit.app, commit.version, configuration, note)
-        elif rows.num_rows > self.limits.compare_rows and self.takes_files(schema):
-            place = rows.location
-            commit_files(self.path, place, commit.app, commit.version, "overwrite", columns, configuration, note)
+        columns, app, version, note = arrow_schema(schema), commit.app, commit.version, _note(commit)
+        few = isinstance(rows, pa.Table) or rows.num_rows <= self.limits.compare_rows
+        if few or where is not None or not self.takes_files(schema):
+            data = rows.cast(columns) if isinstance(rows, pa.Table) else parquet.stream(rows.location, columns)
+            condition = where(native_ident) if where is not None else ""
+            native.overwrite(self.path, data, app, version, configuration, note, condition)
         else:
-            batches = parquet.stream(rows.location, columns)
-            native.overwrite(self.path, batches, commit.app, commit.version, configuration, note)
+            commit_files(self.path, rows.location, app, version, "overwrite", columns, configuration, note)
 
     def takes_files(self, schema: str) -> bool:
         """Whether files that Spark wrote can take the place of all rows, whatever passes through this process else."""
@@ -145,8 +173,8 @@ class RustTable:
         with native.committing(self.path):
             delta.delete(where(native_ident), commit_properties=_properties(commit))
 
-    def compact(self, commit: Commit) -> None:
-        native.writable(self.path).optimize.compact(commit_properties=_properties(commit))
+    def compact(self, commit: Commit, target: int | None = None) -> None:
+        native.writable(self.path).optimize.compact(target_size=target, commit_properties=_properties(commit))
 
     def vacuum(self, hours: int, commit: Commit) -> None:
         native.vacuum(self.path, hours, _properties(commit))
@@ -170,7 +198,7 @@ def _together(parts: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 def _snapshot(delta: DeltaTable) -> Snapshot:
     metadata, protocol, schema = delta.metadata(), delta.protocol(), delta.schema().to_json()
-    rows, size = native.recorded_size(delta)
+    rows, files, size = native.recorded_size(delta)
     return Snapshot(
         delta.version(),
         str(metadata.id),
@@ -179,6 +207,7 @@ def _snapshot(delta: DeltaTable) -> Snapshot:
         features(protocol.min_writer_version, protocol.reader_features, protocol.writer_features),
         dict(metadata.configuration),
         rows,
+        files,
         size,
         schema,
     )
@@ -190,8 +219,9 @@ def _done(delta: DeltaTable, commit: Commit) -> bool:
 
 
 def _note(commit: Commit) -> dict[str, str]:
-    return {NOTE: commit.note} if commit.note else {}
+    owner = {} if commit.app else tag(commit.owner)
+    return {NOTE: commit.note, **owner} if commit.note else owner
 
 
 def _properties(commit: Commit) -> CommitProperties:
-    return native.properties(commit.app, commit.version, _note(commit)) if commit.app else tagged(commit.owner)
+    return native.properties(commit.app, commit.version, _note(commit))

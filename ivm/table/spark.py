@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ivm.engine.rows import QueriedRows, Rows, stage
-from ivm.lake import native, parquet
+from ivm.errors import LargeReadError
+from ivm.lake import parquet
 from ivm.lake.log import note_of
 from ivm.lake.shapes import plain
 from ivm.lake.types import columns_of, padded_columns
@@ -24,7 +25,7 @@ from ivm.session import configured, error_text, stored_as_read
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location, served
 from ivm.table.merging import INSERT, merge_source, merge_sql
-from ivm.table.protocol import MAKING, Commit, Condition, Snapshot, Verb, Wanted, forbidden
+from ivm.table.protocol import MAKING, Commit, Condition, Query, Snapshot, Verb, Wanted, forbidden
 from ivm.table.slices import Picked, slice_sql
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ _NO_TABLE = (
 )
 #: A transaction is told to Spark by settings of the session, which all threads share.
 _COMMITTING = threading.Lock()
+#: Files of at least the first so many bytes are left alone; those that are made have up to the second.
+_SIZES = ("spark.databricks.delta.optimize.minFileSize", "spark.databricks.delta.optimize.maxFileSize")
 #: Delta refuses to remove files that are younger than a week unless it is told not to look.
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
@@ -94,6 +97,9 @@ class SparkTable:
 
     # -- reading ----------------------------------------------------------------------------------
 
+    def exists(self) -> bool:
+        return self._if_there() is not None
+
     def snapshot(self) -> Snapshot:
         detail = self.spark.sql(f"DESCRIBE DETAIL {self.ref}").collect()[0]
         newest = self.spark.sql(f"DESCRIBE HISTORY {self.ref} LIMIT 1").collect()[0]
@@ -106,6 +112,7 @@ class SparkTable:
             frozenset(detail["tableFeatures"]),
             dict(detail["properties"]),
             None,
+            int(detail["numFiles"]),
             int(detail["sizeInBytes"]),
             schema,
         )
@@ -133,20 +140,30 @@ class SparkTable:
         condition = f" WHERE {where(ident)}" if where is not None else ""
         return self._collected(f"SELECT {listed} FROM {self._at(version)}{condition}", most)
 
+    def query(self, sql: Query, version: int | None = None) -> pa.Table:
+        return self._collected(sql(self._at(version), ident), None)
+
     def _collected(self, sql: str, most: int | None) -> pa.Table:
         frame = self.spark.sql(sql)
         rows = plain((frame if most is None else frame.limit(most + 1)).toArrow())
         if most is not None and rows.num_rows > most:
-            raise native.LargeReadError(f"more than {most:,} rows")
+            raise LargeReadError(f"more than {most:,} rows")
         return rows
 
     def find(
-        self, columns: Sequence[str], wanted: Sequence[Wanted], version: int | None = None, most: int | None = None
+        self,
+        columns: Sequence[str],
+        wanted: Sequence[Wanted],
+        version: int | None = None,
+        most: int | None = None,
+        where: Condition | None = None,
     ) -> pa.Table:
         view = f"__ivm_keys_{secrets.token_hex(8)}"
         try:
             picked = picked_by(self.spark, wanted, view)
-            return self._collected(slice_sql(self._at(version), columns, picked, []), most)
+            table = self._at(version)
+            table = f"(SELECT * FROM {table} WHERE {where(ident)})" if where is not None else table
+            return self._collected(slice_sql(table, columns, picked, []), most)
         finally:
             for i in range(len(wanted)):
                 self.spark.catalog.dropTempView(f"{view}_{i}")
@@ -182,9 +199,13 @@ class SparkTable:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def append(self, rows: Rows, commit: Commit, configuration: Mapping[str, str] = MappingProxyType({})) -> None:
+    def append(self, rows: Rows, commit: Commit, configuration: Mapping[str, str] = MappingProxyType({})) -> bool:
+        done = self.transaction(commit.app) if commit.app else None
+        if done is not None and done >= commit.version:
+            return False
         frame = self._frame(rows)
         self._write(frame, columns_of(frame.schema.json()), "append", commit, configuration)
+        return True
 
     def _write(
         self,
@@ -210,9 +231,18 @@ class SparkTable:
             self.spark.sql(merge_sql(columns, self.ref, source.ref)).collect()
 
     def replace(
-        self, rows: Rows, schema: str, commit: Commit, configuration: Mapping[str, str] = MappingProxyType({})
+        self,
+        rows: Rows,
+        schema: str,
+        commit: Commit,
+        configuration: Mapping[str, str] = MappingProxyType({}),
+        where: Condition | None = None,
     ) -> None:
         before = self._if_there()
+        if before is not None and where is not None:
+            replaced = {**configuration, "replaceWhere": where(ident)}
+            self._write(self._frame(rows), columns_of(schema), "overwrite", commit, replaced)
+            return
         same = before is not None and _stored_alike(before.schema, schema)
         clustered = [] if before is None else self._clustering()
         columns = columns_of(schema)
@@ -232,8 +262,9 @@ class SparkTable:
         with self._committing(commit):
             self.spark.sql(f"DELETE FROM {self.ref} WHERE {where(ident)}").collect()
 
-    def compact(self, commit: Commit) -> None:
-        with self._committing(commit), stored_as_read(self.spark, self.columns()):
+    def compact(self, commit: Commit, target: int | None = None) -> None:
+        sizes = {} if target is None else dict.fromkeys(_SIZES, str(target))
+        with self._committing(commit), stored_as_read(self.spark, self.columns()), configured(self.spark, sizes):
             self.spark.sql(f"OPTIMIZE {self.ref}").collect()
 
     def vacuum(self, hours: int, commit: Commit) -> None:

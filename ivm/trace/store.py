@@ -14,21 +14,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from ivm.engine.rows import Rows, StagedRows
-from ivm.errors import StateError
-from ivm.lake import native
-from ivm.lake.files import commit_files
-from ivm.lake.log import tagged
-from ivm.names import WEIGHT, native_ident
+from ivm.errors import LargeReadError, StateError
+from ivm.names import WEIGHT
 from ivm.plan.nodes import EPOCH
 from ivm.storage.folder import PARTIAL
 from ivm.storage.location import Location
+from ivm.table.own import own
+from ivm.table.protocol import Commit, Condition
 from ivm.zset.weighted import consolidate
 
 #: Nobody but a running refresh reads a trace, and compaction runs when none does.
@@ -178,10 +177,9 @@ def append_batch(path: str, batch: Rows, epoch: int, app: str) -> bool:
     """
     if batch.num_rows == 0:
         return False
-    if isinstance(batch, StagedRows):
-        return commit_files(path, batch.location, app, epoch, "append", configuration=TRACE_CONFIGURATION)
-    stamped = batch.append_column(EPOCH, pa.array([epoch] * batch.num_rows, pa.int64()))
-    return native.append(path, stamped, app, epoch, TRACE_CONFIGURATION)
+    if not isinstance(batch, StagedRows):
+        batch = batch.append_column(EPOCH, pa.array([epoch] * batch.num_rows, pa.int64()))
+    return own(path).append(batch, Commit(app, epoch), TRACE_CONFIGURATION)
 
 
 def read_batches(
@@ -199,29 +197,39 @@ def read_batches(
     StateError where the trace isn't there: who asks knows that it was written.
     """
     wanted = pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())])
-    if not native.exists(path):
+    trace = own(path)
+    if not trace.exists():
         raise StateError(
             f"The output trace {path} is gone.", "The next refresh builds the view anew; `ivm repair` does it now."
         )
-    epochs = f"{native_ident(EPOCH)} > {after} AND {native_ident(EPOCH)} <= {upto} AND {counted}"
+
+    def epochs(q: Callable[[str], str]) -> str:
+        return f"{q(EPOCH)} > {after} AND {q(EPOCH)} <= {upto} AND {counted}"
+
     try:
-        rows = native.read(native.table(path), [*columns, WEIGHT], epochs, most)
-    except native.LargeReadError:
+        rows = trace.read([*columns, WEIGHT], epochs, most=most)
+    except LargeReadError:
         return None
     return consolidate(rows.cast(wanted), columns)
 
 
 def gained(path: str, epoch: int) -> int:
     """By how many rows an output trace's batch makes its table grow."""
-    epochs = f"{native_ident(EPOCH)} = {int(epoch)}"
-    found = native.query(f"SELECT sum({native_ident(WEIGHT)}) AS n FROM t WHERE {epochs}", {"t": native.table(path)})
+    found = own(path).query(lambda t, q: f"SELECT sum({q(WEIGHT)}) AS n FROM {t} WHERE {of_epoch(epoch)(q)}")
     return int(found["n"][0].as_py() or 0)
+
+
+def of_epoch(epoch: int) -> Condition:
+    """The condition on the rows of an epoch's batch."""
+    return lambda q: f"{q(EPOCH)} = {int(epoch)}"
+
+
+def holds(path: str, where: Condition) -> bool:
+    """Whether any row of a table meets a condition."""
+    return bool(own(path).read([EPOCH], lambda q: f"{where(q)} LIMIT 1").num_rows)
 
 
 def drop_epoch(path: str, epoch: int, owner: str) -> None:
     """Remove an epoch's batch from a trace: it was abandoned, or will be planned anew."""
-    if (
-        native.exists(path)
-        and native.read(native.table(path), [EPOCH], f"{native_ident(EPOCH)} = {epoch} LIMIT 1").num_rows
-    ):
-        native.writable(path).delete(f"{EPOCH} = {epoch}", commit_properties=tagged(owner))
+    if own(path).exists() and holds(path, of_epoch(epoch)):
+        own(path).delete(of_epoch(epoch), Commit(owner=owner))

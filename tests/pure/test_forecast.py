@@ -66,7 +66,7 @@ def test_changed_rows_are_told_by_the_log(tmp_path):
 
 
 def test_the_size_of_a_table_is_told_by_its_log(made):
-    rows, size = native.recorded_size(DeltaTable(path(made, "orders")))
+    rows, _, size = native.recorded_size(DeltaTable(path(made, "orders")))
     assert rows == 7
     assert size == sum(f.stat().st_size for f in (made.folder / "sources/orders").glob("*.parquet"))
 
@@ -76,7 +76,7 @@ def test_a_first_build_reads_all_and_nobody_knows_how_long(made):
     assert tasks["totals"].estimate == full_estimate(
         "first_build",
         "the view is built for the first time",
-        [Size(*native.recorded_size(DeltaTable(path(made, "orders"))))],
+        [Size(*native.recorded_size(DeltaTable(path(made, "orders")))[::2])],
         (),
     )
     assert tasks["named"].estimate.rows == 11

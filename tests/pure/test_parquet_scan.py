@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.errors import LargeReadError
 from ivm.lake import native
 from ivm.lake.keyed import KeyedReader
 from ivm.lake.keys import ends
@@ -140,7 +141,7 @@ def test_what_a_deletion_vector_hides_is_not_found(tmp_path):
 
 def test_no_more_rows_than_may_be_held(path):
     keys = pa.table({"k0": pa.array(range(100))})
-    with pytest.raises(native.LargeReadError):
+    with pytest.raises(LargeReadError):
         KeyedReader(path, native.table(path)).find(["v"], [(("k",), keys, False)], Location.of(path + "_"), most=99)
 
 

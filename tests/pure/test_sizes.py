@@ -57,7 +57,7 @@ def test_an_emptied_table_has_no_rows(partitioned):
 
 def test_spark_counts_where_the_log_can_not_be_read(partitioned, monkeypatch):
     snapshot = inspect(Source("t", partitioned), None, "auto")
-    monkeypatch.setattr("ivm.lake.native.recorded_size", lambda delta: (None, 0))
+    monkeypatch.setattr("ivm.lake.native.recorded_size", lambda delta: (None, 0, 0))
     spark = Counting(9)
     assert count_rows(snapshot, lambda: spark) == 9
     assert spark.asked == [f"SELECT count(*) AS n FROM delta.`{partitioned}` VERSION AS OF {snapshot.version}"]

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from ivm.engine.rows import StagedRows
-from ivm.lake.native import LargeReadError
+from ivm.errors import LargeReadError
 from ivm.lake.types import columns_of
 from ivm.names import WEIGHT
 from ivm.plan.nodes import Column
@@ -53,8 +53,10 @@ def test_every_verb(place):
     assert table.capability(Verb.READ) == "there is no table"
     assert table.capability(Verb.APPEND) == ""
     assert table.transaction("app") is None
-    table.append(ROWS, Commit("app", 1, note="first"), FED)
-    table.append(ROWS, Commit("app", 1))
+    assert not table.exists()
+    assert table.append(ROWS, Commit("app", 1, note="first"), FED)
+    assert not table.append(ROWS, Commit("app", 1))
+    assert table.exists()
     assert {v: table.capability(v) for v in Verb if table.capability(v)} == {}
     snapshot = table.snapshot()
     assert (snapshot.version, snapshot.rows, snapshot.properties) == (0, 4, FED)
@@ -67,6 +69,9 @@ def test_every_verb(place):
     assert (table.transaction("app"), table.transaction("other")) == (2, None)
     found = table.find(["k", "s"], [Wanted(("k",), pa.table({"k": pa.array([2, None], pa.int64())}))])
     assert bag(found) == Counter({(2, "b"): 1, (None, "c"): 1})
+    keys = Wanted(("k",), pa.table({"k": pa.array([2, 9], pa.int64())}))
+    assert bag(table.find(["k", "s"], [keys], where=lambda q: f"{q('s')} = 'z'")) == Counter({(9, "z"): 2})
+    assert table.query(lambda t, q: f"SELECT max({q('k')}) AS most FROM {t}").to_pylist() == [{"most": 9}]
     feed = table.feed(1, 1, ["s"], 100)
     assert Counter(feed["_change_type"].to_pylist()) == Counter({"delete": 2, "insert": 3})
     for _ in range(2):
@@ -83,6 +88,9 @@ def test_every_verb(place):
     table.replace(ROWS.slice(2), SCHEMA, Commit("app", 5))
     assert bag(table.read(["k", "s"], lambda quoted: f"{quoted('k')} = 2")) == Counter({(2, "b"): 1})
     assert table.count() == 2
+    table.replace(ROWS.slice(0, 1), SCHEMA, Commit(owner="me"), where=lambda q: f"{q('k')} <= 2")
+    assert bag(table.read()) == Counter({(1, "a"): 1, (None, "c"): 1})
+    assert DeltaTable(table.path).history(1)[0]["ivm"] == "me"
 
 
 @pytest.mark.parametrize("limits", [EMBEDDED, TINY], ids=["by rows", "by files"])

@@ -117,7 +117,7 @@ KINDS = {
 #: Rows of each table, but for those that statements of its kind add.
 ROWS = 12
 #: Verbs that read rows, and those that write some, in the order in which they are tried.
-READS = (Verb.COUNT, Verb.READ, Verb.FIND, Verb.FEED)
+READS = (Verb.COUNT, Verb.READ, Verb.QUERY, Verb.FIND, Verb.FEED)
 WRITES = (Verb.APPEND, Verb.MERGE, Verb.DELETE, Verb.COMPACT, Verb.VACUUM, Verb.REPLACE)
 _READ, _WRITTEN = set(READS), set(WRITES)
 #: What no lane does, since the table forbids it.
@@ -255,14 +255,39 @@ def observed(
         one = [n for n in names if n in older.column_names][-1:]  # some were renamed, or added, since
         some = table.read(one, lambda quoted: f"{quoted('k')} > 5", version=1)
         return (bag(table.read(names), names), bag(some, one)), (bag(rows, names), bag(older, one))
+    if verb is Verb.QUERY:
+        asked = table.query(lambda t, q: f"SELECT {q('k')} AS key, count(*) AS n FROM {t} GROUP BY {q('k')}")
+        return bag(asked, ["key", "n"]), Counter(Counter(rows["k"].to_pylist()).items())
     if verb is Verb.FIND:
         wanted = pa.array([1, 2, 3, 60, 200, 99, None], pa.int64())  # 2 was deleted, 60 became another
         keys, picked = pa.table({"k": wanted}), rows.filter(pc.is_in(rows["k"], wanted))
-        return bag(table.find(names, [Wanted(("k",), keys)]), names), bag(picked, names)
+        few, fewer = (
+            table.find(names, [Wanted(("k",), keys)], where=lambda q: f"{q('k')} > 1"),
+            picked.filter(pc.greater(picked["k"], 1)),
+        )
+        found = table.find(names, [Wanted(("k",), keys)])
+        return (bag(found, names), bag(few, names)), (bag(picked, names), bag(fewer, names))
     reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", since)
     feed = reader.load(Location.of(table.path).spark).toArrow()
     told = [*names, "_change_type"]
     return bag(table.feed(since, table.snapshot().version, names, 1000), told), bag(feed, told)
+
+
+@pytest.mark.skipif(REMOTE, reason=f"Spark doesn't write there: {BESIDE}")
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("kind", ["plain", "deletion vectors"])
+def test_rows_that_meet_a_condition_are_replaced(spark, made, tmp_path, kind, lane):
+    lies = place(tmp_path) / "copy"
+    Location.of(made(kind)).copy(lies)
+    table, before = of_lane(lane, str(lies), spark, tmp_path), by_spark(spark, str(lies))
+    few = before.filter(pc.equal(before["k"], 5)).slice(0, 1)
+    schema = spark.sql(f"SELECT * FROM {table_ref(table.path)}").schema.json()
+    table.replace(few, schema, Commit(owner="us"), where=lambda q: f"{q('k')} >= 5")
+    names = before.column_names
+    left = before.filter(pc.less(before["k"], 5))
+    assert bag(by_spark(spark, table.path), names) == bag(left, names) + bag(few, names)
+    assert table.exists()
+    assert not of_lane(lane, str(place(tmp_path) / "nothing"), spark, tmp_path).exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,112 @@
+"""A table that mostly grows: of one that was read only the files that came since are read.
+
+read()     None where nothing changed, which one listing of its log and one look at a file tell
+rows       those of new files; all where files went, or another table lies there
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from ivm.lake import native, parquet
+from ivm.lake.commits import fingerprint
+from ivm.lake.log import tag
+from ivm.storage.location import Location
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Rows that were read; `whole` says that they are all of the table's, not those that came since."""
+
+    rows: pa.Table
+    whole: bool
+
+
+class GrowingTable:
+    """One reader of such a table, in the lane of delta-rs."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._delta: DeltaTable | None = None
+        #: The fingerprint of the newest commit that was read, and what the log's files were called before that.
+        self._seen, self._names = "", frozenset[str]()
+        self._files: frozenset[Location] = frozenset()
+
+    def forget(self) -> None:
+        """Know nothing of it, as a reader that begins."""
+        self._delta, self._files = None, frozenset()
+
+    def create(self, schema: pa.Schema, name: str, configuration: Mapping[str, str]) -> None:
+        """Make it where there is none."""
+        if not native.exists(self.path):
+            write_deltalake(
+                self.path, schema.empty_table(), name=name, mode="ignore", configuration=dict(configuration)
+            )
+
+    def name(self) -> str | None:
+        """What it was called when it was made; None where there is no table."""
+        return native.table(self.path).metadata().name if native.exists(self.path) else None
+
+    def read(self) -> Grown | None:
+        """What came since the last look; None where nothing did. Where there is no table there are no rows."""
+        names = native.log_names(self.path)
+        if not native.holds_commits(names):
+            self.forget()
+            return Grown(pa.table({}), True)
+        if self._delta is not None and names == self._names and self._stands(self._delta):
+            return None
+        self._names = names
+        try:
+            return self._read()
+        # files that another process removes behind a checkpoint, at this moment
+        except Exception as error:  # noqa: BLE001
+            _log.debug("the table is read again: %s", error)
+            self.forget()
+            return self._read()
+
+    def _read(self) -> Grown | None:
+        if self._delta is not None and not self._stands(self._delta):
+            self.forget()  # somebody removed it, or put another one in its place
+        begun = self._delta is None
+        self._delta = self._newest()
+        self._seen = fingerprint(self.path, self._delta.version())
+        files, known = frozenset(native.data_files(self.path, self._delta)), self._files
+        if files == known and not begun:
+            return None
+        grown = bool(known) and known < files
+        rows = parquet.dataset(*sorted(files - known, key=str)).to_table() if grown else native.read(self._delta)
+        self._files = files
+        return Grown(rows, not grown)
+
+    def _stands(self, known: DeltaTable) -> bool:
+        """Whether the newest commit that was read is still the one of that number."""
+        return fingerprint(self.path, known.version()) == self._seen
+
+    def _newest(self) -> DeltaTable:
+        """The table as it is now.
+
+        It is opened anew where commits after the one we know were cleaned up behind a checkpoint.
+        """
+        if self._delta is not None:
+            try:
+                self._delta.update_incremental()
+                return self._delta
+            except Exception as error:  # noqa: BLE001 - whatever it is, opening the table tells whether it stands
+                _log.debug("the table is opened anew: %s", error)
+        return DeltaTable(self.path)
+
+    def keep_only(self, rows: pa.Table, owner: str) -> None:
+        """Put rows in the place of those that were read: what another process adds meanwhile is not among them.
+
+        What isn't needed any more is removed at once.
+        """
+        assert self._delta is not None, "it was read"
+        write_deltalake(self._delta, rows, mode="overwrite", commit_properties=native.properties("", 0, tag(owner)))
+        native.vacuum(self.path, 0, native.properties("", 0, tag(owner)))

@@ -1,0 +1,74 @@
+"""A table that mostly grows: what is read of it, and what isn't read again."""
+
+from __future__ import annotations
+
+import shutil
+
+import pyarrow as pa
+import pytest
+
+from ivm.table.growing import GrowingTable
+from ivm.table.own import own
+from ivm.table.protocol import Commit
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+@pytest.fixture
+def path(tmp_path):
+    made = str(tmp_path / "t")
+    GrowingTable(made).create(SCHEMA, "mine", {})
+    return made
+
+
+def add(path: str, n: int) -> None:
+    own(path).append(pa.table({"n": [n]}, schema=SCHEMA), Commit("app", n))
+
+
+def numbers(found) -> list[int]:
+    return sorted(found.rows["n"].to_pylist())
+
+
+def test_only_new_files_are_read(path):
+    reader = GrowingTable(path)
+    assert reader.read().whole
+    assert reader.read() is None, "nothing changed"
+    add(path, 1)
+    add(path, 2)
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (True, [1, 2]), "the first files"
+    add(path, 3)
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (False, [3])
+
+
+def test_where_files_went_all_is_read(path):
+    reader = GrowingTable(path)
+    add(path, 1)
+    add(path, 2)
+    reader.read()
+    reader.keep_only(pa.table({"n": [2]}, schema=SCHEMA), "me")
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (True, [2])
+
+
+def test_another_table_in_its_place_is_read_as_a_whole_even_if_it_is_empty(path, tmp_path):
+    reader = GrowingTable(path)
+    add(path, 1)
+    reader.read()
+    shutil.rmtree(path)
+    found = reader.read()
+    assert (found.whole, found.rows.num_rows) == (True, 0)
+    assert reader.name() is None
+    GrowingTable(path).create(SCHEMA, "other", {})
+    found = reader.read()
+    assert (found.whole, found.rows.num_rows, reader.name()) == (True, 0, "other")
+
+
+def test_what_another_process_adds_meanwhile_is_not_replaced(path):
+    reader, other = GrowingTable(path), GrowingTable(path)
+    add(path, 1)
+    reader.read()
+    add(path, 2)
+    reader.keep_only(pa.table({"n": [1]}, schema=SCHEMA), "me")
+    assert numbers(other.read()) == [1, 2]
