@@ -44,6 +44,8 @@ class Database:
             self.connection.execute(statement)
         self.connection.execute("SET lock_configuration = true")
         self._lock = threading.Lock()
+        #: A lock a name: tables are made beside each other, each once.
+        self._making: dict[str, threading.Lock] = {}
         self._loaded: set[str] = set()
 
     def load(self, name: str, read: Callable[[], pa.Table], columns: Sequence[Column]) -> None:
@@ -52,6 +54,8 @@ class Database:
         One that is there already is kept. Raises ValueError for a date or time that DuckDB takes for an infinite one.
         """
         with self._lock:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:
             if name in self._loaded:
                 return
             kept = [(c, type_) for c in columns if (type_ := type_of(c.type)) is not None]

@@ -11,10 +11,12 @@ unit that fails incrementally is built anew in the same epoch, unless its own SQ
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from ivm.execute.changes import StoredRowsLackingError
@@ -24,11 +26,13 @@ from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide
 from ivm.refresh.arrangements import drop_unread
 from ivm.refresh.context import Context
 from ivm.refresh.full import FullBuild
-from ivm.refresh.incremental import Job, by_cursors, run_together
+from ivm.refresh.incremental import Job, Running, by_cursors
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, instead, told
 from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import EpochPlan, Outcome
+from ivm.refresh.threads import Threads
+from ivm.refresh.translated import remembered
 from ivm.session import statements
 
 _log = logging.getLogger(__name__)
@@ -56,22 +60,35 @@ class Apply:
         self.inputs = Inputs(context, plan, self.outcomes, self.scratch)
         self._full = FullBuild(self.inputs, self.attempt)
         self._recorded: set[str] = set()
+        self._threads = Threads(context.spark, context.limits.threads)
+        #: What units read of each other, and what was begun of which some units are not waited for yet.
+        self._awaited: set[str] = set()
+        self._running: list[tuple[str, Running]] = []
 
     def run(self) -> dict[str, Outcome]:
         """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
         if self._needs_spark():
             self.context.expect_spark()
         waves = self._waves()
-        total = sum(len(w) for w in waves)
-        for number, wave in enumerate(waves):
-            todo = [(view, unit) for view, unit in wave if unit not in self.outcomes]
-            self._run_wave(number, todo)
-            self._record([u for _, u in todo if not self.outcomes[u].error])
-            self.context.progress("apply", sum(len(w) for w in waves[: number + 1]), total)
+        self._awaited = {r for wave in waves for view, unit in wave for r in self.inputs.reads(view, unit)}
+        known = remembered(self.context.layout.statements, self.context.translations)
+        with known if self.context.engine == AUTO else nullcontext(), self._threads:
+            for number, wave in enumerate(waves):
+                self._run_wave(number, [(view, unit) for view, unit in wave if unit not in self.outcomes])
+                self._told(waves)
+            self._run_builds(self._rest())
+        self._told(waves)
         self._record([u for u, o in self.outcomes.items() if o.error], self.attempt)
         self.scratch.drop()
         drop_unread(self.context)
         return self.outcomes
+
+    def _told(self, waves: Sequence[Sequence[tuple[str, str]]]) -> None:
+        """Record the units that succeeded by now, and tell how many have ended."""
+        units = [unit for wave in waves for _, unit in wave]
+        done = [u for u in units if u in self.outcomes]
+        self._record([u for u in done if not self.outcomes[u].error])
+        self.context.progress("apply", len(done), len(units))
 
     def _needs_spark(self) -> bool:
         """Whether a session will be asked for whatever comes of the deltas."""
@@ -105,7 +122,13 @@ class Apply:
             self._schedule(view, unit, strategy, jobs, builds)
         for i, group in enumerate(by_cursors(jobs)):
             builds += self._run_jobs(f"{number}_{i}", group)
-        self._run_builds(builds)
+        if builds or not self._overlaps:
+            self._run_builds([*builds, *self._rest()])
+
+    @functools.cached_property
+    def _overlaps(self) -> bool:
+        """Whether a wave is read while units of the last one run: not where Spark reads, whose settings are theirs."""
+        return not any(s.native for s in self.inputs.snapshots.values())
 
     def _lacking(self, view: str, unit: str) -> Outcome | None:
         """The failure of a unit that may not run, or of which something that it reads is gone, or failed."""
@@ -175,25 +198,38 @@ class Apply:
             jobs.append(Job(view, strategy, state))
 
     def _run_jobs(self, tag: str, jobs: Sequence[Job]) -> list[_Build]:
-        """Run a group of jobs; returns those that must be done in full after all.
+        """Begin a group of jobs, and wait for those that later waves read; returns what must be done in full after all.
 
         Where what they share can't be read, each runs alone, so that only those that need it fail.
         """
-        ended: dict[str, Outcome | Exception] = {}
-        if jobs:
-            try:
-                run_together(self.inputs, self.scratch, tag, jobs, ended)
-            except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-                if len(jobs) == 1:
-                    ended.setdefault(jobs[0].strategy.unit.name, error)
+        try:
+            running = Running(self.inputs, self.scratch, tag, jobs, self._threads, self._awaited)
+        except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+            if len(jobs) == 1:
+                return self._ended(tag, jobs, {jobs[0].strategy.unit.name: error})
+            return [build for i, job in enumerate(jobs) for build in self._run_jobs(f"{tag}_{i}", [job])]
+        self._running.append((tag, running))
+        running.wait()
+        return self._ended(tag, running.awaited, running.ended)
+
+    def _rest(self) -> list[_Build]:
+        """Wait for the units that no wave waited for; returns what of them must be done in full after all."""
+        builds: list[_Build] = []
+        while self._running:
+            tag, running = self._running.pop(0)
+            running.finish()
+            builds += self._ended(tag, running.rest, running.ended)
+        self._threads.quiet()
+        return builds
+
+    def _ended(self, tag: str, jobs: Sequence[Job], ended: Mapping[str, Outcome | Exception]) -> list[_Build]:
+        """Take the outcomes of jobs that have ended; returns those that must be done in full after all."""
         builds: list[_Build] = []
         again: list[Job] = []
-        for i, job in enumerate(jobs):
+        for job in jobs:
             unit = job.strategy.unit.name
-            result = ended.get(unit)
-            if result is None:
-                builds += self._run_jobs(f"{tag}_{i}", [job])
-            elif isinstance(result, Outcome):
+            result = ended[unit]
+            if isinstance(result, Outcome):
                 self._done(result)
             elif isinstance(result, StoredRowsLackingError):
                 self._schedule(job.view, unit, self._decided(job.view, unit, lacking=True), again, builds)

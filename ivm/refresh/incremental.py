@@ -1,16 +1,19 @@
 """Units that are refreshed incrementally together: what they read is read once, then each runs in a thread.
 
+The next wave begins once those have ended that it reads; the others run beside it.
+
 Handlers make batches; here they are stored under the epoch's number, where nobody reads them yet: what accumulators
 gain first, then the output delta.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,13 +21,13 @@ import pyarrow as pa
 from ivm.engine.embedded import EmbeddedRun, StaysWithSparkError
 from ivm.engine.results import Results
 from ivm.engine.rows import Rows, StagedRows
+from ivm.errors import LargeReadError
 from ivm.execute.changes import Changes, StoredRowsLackingError
 from ivm.execute.handlers import execute
 from ivm.feed.arrow_datasets import ArrowDatasets
 from ivm.feed.datasets import Datasets
 from ivm.feed.input import Input
 from ivm.feed.staged_datasets import StagedDatasets
-from ivm.lake import native
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
 from ivm.parameters import AUTO
@@ -35,9 +38,8 @@ from ivm.planner.strategy import Fixpoint, Incremental
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.records import EMBEDDED, Cursor, Outcome, UnitState, with_epoch
 from ivm.refresh.settings import STARTED
-from ivm.refresh.translated import remembered
+from ivm.refresh.threads import Threads
 from ivm.rewrite.slices import Requests
-from ivm.session import statements
 from ivm.storage.location import Location
 from ivm.trace.store import append_batch
 
@@ -68,52 +70,138 @@ def by_cursors(jobs: Sequence[Job]) -> list[list[Job]]:
     return [members for _, members in groups]
 
 
-def run_together(
-    inputs: Inputs, scratch: Location, tag: str, jobs: Sequence[Job], ended: dict[str, Outcome | Exception]
-) -> None:
-    """Run jobs over shared slices; how each unit ended, an outcome or an error, is put into `ended`.
+class Running:
+    """Jobs over shared slices, each in a thread: first those that later waves wait for, of each kind the longest first.
 
-    Raises whatever keeps what they share from being read: then none has ended.
+    Making it reads what they share, and begins them; it raises whatever keeps that from being read: then none began.
+    How each unit ended, an outcome or an error, is in `ended` after `wait` (of the `awaited`) or `finish` (of all).
     """
-    requests, read = Requests(), dict[str, Input]()
-    units = [job.strategy.unit for job in jobs]
-    for job in jobs:
-        requests.merge(job.strategy.requests)
-        for relation in (*job.strategy.unit.reads, job.strategy.unit.name):
-            if relation not in read:
-                read[relation] = inputs.input(relation, job.state, units)
-    context, limits = inputs.context, inputs.context.limits
-    started = time.perf_counter()
-    datasets = _loaded(inputs, scratch, f"{context.name}_{inputs.plan.epoch}_{tag}", read, requests)
-    shares = _shares(jobs, datasets, time.perf_counter() - started)
-    reasons = _embedded(inputs, jobs, datasets, ended, shares)
 
-    def run(job: Job) -> None:
-        name = job.strategy.unit.name
+    def __init__(
+        self,
+        inputs: Inputs,
+        scratch: Location,
+        tag: str,
+        jobs: Sequence[Job],
+        threads: Threads,
+        awaited: Collection[str] = (),
+    ) -> None:
+        requests, read = Requests(), dict[str, Input]()
+        units = [job.strategy.unit for job in jobs]
+        for job in jobs:
+            requests.merge(job.strategy.requests)
+            for relation in (*job.strategy.unit.reads, job.strategy.unit.name):
+                if relation not in read:
+                    read[relation] = inputs.input(relation, job.state, units)
+        self.ended: dict[str, Outcome | Exception] = {}
+        self.inputs, self.jobs = inputs, longest_first(jobs, lambda: inputs.past)
+        self.awaited = [j for j in self.jobs if j.strategy.unit.name in awaited]
+        self.rest = [j for j in self.jobs if j.strategy.unit.name not in awaited]
+        self._scratch, self._tag, self._threads = scratch, tag, threads
+        started = time.perf_counter()
+        name = f"{inputs.context.name}_{inputs.plan.epoch}_{tag}"
+        self._datasets = _loaded(inputs, scratch, name, read, requests, threads.quiet)
+        self._shares = _shares(jobs, self._datasets, time.perf_counter() - started)
+        #: Why units stay with Spark where both engines may run them.
+        self._reasons: dict[str, str] = {}
+        self._engine = self._embedded()
+        self._futures: dict[str, Future[None]] = {}
+        if self._engine is None:
+            self._by_spark([*self.awaited, *self.rest])
+        else:
+            self._begin([*self.awaited, *self.rest], self._run_embedded, None)
+
+    def wait(self) -> None:
+        """Wait for those that are awaited."""
+        self._wait(self.awaited)
+
+    def finish(self) -> None:
+        """Wait for all, and forget what they shared."""
+        self._wait(self.jobs)
+        if self._engine is not None:
+            self._engine.close()
+        self._datasets.close()
+
+    def _wait(self, jobs: Sequence[Job]) -> None:
+        self._wait_for(jobs)
+        left = [job for job in jobs if job.strategy.unit.name not in self.ended]
+        if left:
+            self._by_spark(left)
+            self._wait_for(left)
+
+    def _wait_for(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            if future := self._futures.get(job.strategy.unit.name):
+                future.result()
+
+    def _begin(self, jobs: Sequence[Job], run: Callable[[Job], None], small: bool | None) -> None:
+        begun = self._threads.begin([functools.partial(run, job) for job in jobs], small)
+        self._futures |= {job.strategy.unit.name: future for job, future in zip(jobs, begun, strict=True)}
+
+    def _by_spark(self, jobs: Sequence[Job]) -> None:
+        most = self.inputs.context.limits.small_statement_rows
+        sizes = {job.strategy.unit.name: self._datasets.rows(job.strategy.unit.reads) for job in jobs}
+        small = {name for name, rows in sizes.items() if rows is not None and rows <= most}
+        for kind in (True, False):
+            mine = [job for job in jobs if (job.strategy.unit.name in small) is kind]
+            if not mine:  # no session is started for nothing
+                continue
+            try:
+                self._begin(mine, self._run, kind)
+            except Exception as error:  # noqa: BLE001 - what keeps a session from being started is told of each
+                self.ended |= {job.strategy.unit.name: error for job in mine}
+
+    def _run(self, job: Job) -> None:
+        name, context = job.strategy.unit.name, self.inputs.context
         results = Results(
             context.spark,
-            scratch / f"{tag}_{name}",
-            inputs.plan.epoch,
-            limits.result_rows,
+            self._scratch / f"{self._tag}_{name}",
+            self.inputs.plan.epoch,
+            context.limits.result_rows,
             # A recursion's iterations are few rows, or it is built anew.
-            isinstance(datasets, StagedDatasets) and not isinstance(job.strategy, Fixpoint),
-            datasets.bound.ready,
+            isinstance(self._datasets, StagedDatasets) and not isinstance(job.strategy, Fixpoint),
+            self._datasets.bound.ready,
         )
-        engine = f"spark: {reasons[name]}" if name in reasons else ""
+        engine = f"spark: {self._reasons[name]}" if name in self._reasons else ""
         try:
-            ended[name] = _run(inputs, job, datasets, results, engine, shares[name])
+            self.ended[name] = _run(self.inputs, job, self._datasets, results, engine, self._shares[name])
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-            ended[name] = error
+            self.ended[name] = error
 
-    left = [job for job in jobs if job.strategy.unit.name not in ended]
-    sizes = {job.strategy.unit.name: datasets.rows(job.strategy.unit.reads) for job in left}
-    small = {name for name, rows in sizes.items() if rows is not None and rows <= limits.small_statement_rows}
-    for kind in (True, False):
-        mine = [job for job in left if (job.strategy.unit.name in small) is kind]
-        if mine:  # no session is started for nothing
-            with statements(context.spark(), small=kind), ThreadPoolExecutor(limits.threads) as pool:
-                list(pool.map(run, longest_first(mine, lambda: inputs.past)))
-    datasets.close()
+    def _embedded(self) -> EmbeddedRun | None:
+        """The engine in this process, where what can be run there is; None where all stays with Spark."""
+        context = self.inputs.context
+        if context.engine != AUTO:
+            return None
+        if isinstance(self._datasets, StagedDatasets):
+            large = "a delta or a slice is too large for this process"
+            self._reasons = {job.strategy.unit.name: large for job in self.jobs}
+            return None
+        return EmbeddedRun(self._datasets.readable, self._datasets.tag, context.limits, context.translations)
+
+    def _run_embedded(self, job: Job) -> None:
+        name = job.strategy.unit.name
+        if job.state.settings != STARTED:
+            self._reasons[name] = "its state was built under settings other than Spark's defaults"
+            return
+        if self.inputs.context.compiled[job.view].program.functions:
+            self._reasons[name] = "it calls functions of the session's own"
+            return
+        assert self._engine is not None
+        started = time.perf_counter()
+        try:
+            changes = _typed(execute(job.strategy, self._datasets, self._engine), job.state)
+        except StoredRowsLackingError as lacking:
+            self.ended[name] = lacking
+        except Exception as error:  # noqa: BLE001 - whatever it is, Spark is asked
+            self._reasons[name] = str(error) or type(error).__name__
+            _log.info("%s stays with Spark: %s", name, self._reasons[name])
+        else:
+            try:
+                took = self._shares[name] + time.perf_counter() - started
+                self.ended[name] = _stored(self.inputs, job, self._datasets, changes, took, EMBEDDED)
+            except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
+                self.ended[name] = error
 
 
 def longest_first(jobs: Sequence[Job], past: Callable[[], Mapping[str, Past]]) -> list[Job]:
@@ -140,55 +228,6 @@ def _shares(jobs: Sequence[Job], datasets: Datasets, seconds: float) -> dict[str
     return {name: seconds * n / sum(rows.values()) for name, n in rows.items()}
 
 
-def _embedded(
-    inputs: Inputs,
-    jobs: Sequence[Job],
-    datasets: Datasets,
-    ended: dict[str, Outcome | Exception],
-    shares: Mapping[str, float],
-) -> dict[str, str]:
-    """Run in this process what can be run here; why the other units stay with Spark, by unit.
-
-    All stay there where the engine is Spark alone (and nothing is said of it).
-    """
-    if inputs.context.engine != AUTO:
-        return {}
-    if isinstance(datasets, StagedDatasets):
-        return {job.strategy.unit.name: "a delta or a slice is too large for this process" for job in jobs}
-    reasons: dict[str, str] = {}
-    context = inputs.context
-    engine = EmbeddedRun(datasets.readable, datasets.tag, context.limits, context.translations)
-
-    def run(job: Job) -> None:
-        name = job.strategy.unit.name
-        if job.state.settings != STARTED:
-            reasons[name] = "its state was built under settings other than Spark's defaults"
-            return
-        if inputs.context.compiled[job.view].program.functions:
-            reasons[name] = "it calls functions of the session's own"
-            return
-        started = time.perf_counter()
-        try:
-            changes = _typed(execute(job.strategy, datasets, engine), job.state)
-        except StoredRowsLackingError as lacking:
-            ended[name] = lacking
-        except Exception as error:  # noqa: BLE001 - whatever it is, Spark is asked
-            reasons[name] = str(error) or type(error).__name__
-            _log.info("%s stays with Spark: %s", name, reasons[name])
-        else:
-            try:
-                took = shares[name] + time.perf_counter() - started
-                ended[name] = _stored(inputs, job, datasets, changes, took, EMBEDDED)
-            except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-                ended[name] = error
-
-    remembering = remembered(context.layout.statements, context.translations)
-    with remembering, ThreadPoolExecutor(context.limits.threads) as pool:
-        list(pool.map(run, longest_first(jobs, lambda: inputs.past)))
-    engine.close()
-    return reasons
-
-
 def _typed(changes: Changes, state: UnitState) -> Changes:
     """The changes, if their columns have exactly the types that Spark gave the unit's. Raises StaysWithSparkError."""
     found = [changes.rows.schema.types] if isinstance(changes.rows, pa.Table) else []
@@ -198,17 +237,25 @@ def _typed(changes: Changes, state: UnitState) -> Changes:
     return changes
 
 
-def _loaded(inputs: Inputs, scratch: Location, tag: str, read: Mapping[str, Input], requests: Requests) -> Datasets:
-    """The datasets of what is read: in this process, or with Spark where that is too much."""
+def _loaded(
+    inputs: Inputs,
+    scratch: Location,
+    tag: str,
+    read: Mapping[str, Input],
+    requests: Requests,
+    quiet: Callable[[], None],
+) -> Datasets:
+    """The datasets of what is read: in this process, or with Spark (once it is `quiet`) where that is too much."""
     spark, limits = inputs.context.spark, inputs.context.limits
     if not stays_with_spark([i.delta.num_rows for i in read.values() if i.delta is not None], limits):
         small = ArrowDatasets(spark, scratch, tag, read, limits).sharing(inputs.found)
         try:
             small.load(requests)
             return small
-        except native.LargeReadError as error:
+        except LargeReadError as error:
             _log.info("%s: Spark keeps the slices, a slice has %s", tag, error)
             small.close()
+    quiet()
     large = StagedDatasets(spark, scratch, f"{tag}_staged", read, limits)
     large.load(requests)
     return large
