@@ -5,6 +5,7 @@ Also answers the compiler's questions (`SparkAnalyzer`). Public Spark API only, 
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
@@ -279,10 +280,22 @@ _PLAN_FIELDS = "spark.sql.debug.maxToStringFields"
 
 
 class SparkAnalyzer:
-    """Answers `ivm.sql.analyzer.Analyzer` with Spark; nothing is executed."""
+    """Answers `ivm.sql.analyzer.Analyzer` with Spark; nothing is executed.
+
+    What compares statements under a setting of its own is asked in a session apart, made when it is first needed.
+    """
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+
+    @functools.cached_property
+    def _aside(self) -> SparkSession:
+        return apart(self.spark)
+
+    def _inlined(self, spark: SparkSession, one: str, other: str) -> bool:
+        """Whether two statements are the same once each WITH is inlined, as by this policy it is."""
+        with configured(spark, {_CTE_POLICY: "LEGACY"}):
+            return bool(spark.sql(one).sameSemantics(spark.sql(other)))
 
     def schema(self, sql: str) -> tuple[Column, ...]:
         return tuple(Column(f.name, f.dataType.simpleString()) for f in self.struct(sql).fields)
@@ -307,15 +320,14 @@ class SparkAnalyzer:
                 return True
         except PySparkException:
             return False  # the engine takes one of them only
-        # Spark numbers each WITH anew, so that no two of them compare equal; by this policy it inlines them.
-        before = self.spark.conf.get(_CTE_POLICY)
-        self.spark.conf.set(_CTE_POLICY, "LEGACY")
+        # Spark numbers each WITH anew, so that no two of them compare equal.
         try:
-            return bool(self.spark.sql(one).sameSemantics(self.spark.sql(other)))
-        except PySparkException:
-            return False
-        finally:
-            self.spark.conf.set(_CTE_POLICY, before or "CORRECTED")
+            return self._inlined(self._aside, one, other)
+        except PySparkException:  # over variables, which no other session has
+            try:
+                return self._inlined(self.spark, one, other)
+            except PySparkException:
+                return False
 
     def chance(self, sql: str) -> str | None:
         # Spark asks for determinism in a join's condition, and of a subquery there it asks all the way down.
@@ -346,12 +358,9 @@ class SparkAnalyzer:
 
     def _analysed(self, sql: str) -> str:
         """The analysed plan of a statement as Spark writes it."""
-        before = self.spark.conf.get(_PLAN_FIELDS, None)
-        self.spark.conf.set(_PLAN_FIELDS, "100000")
-        try:
+        # In the caller's session: elsewhere its variables are unknown, and EXPLAIN raises nothing.
+        with configured(self.spark, {_PLAN_FIELDS: "100000"}):
             plans = "\n".join(str(row[0]) for row in self.spark.sql(f"EXPLAIN EXTENDED {sql}").collect())
-        finally:
-            self.spark.conf.unset(_PLAN_FIELDS) if before is None else self.spark.conf.set(_PLAN_FIELDS, before)
         return plans.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
 
     def raises(self) -> bool:

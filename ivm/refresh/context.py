@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ivm.checking import Checking
 from ivm.errors import IvmError, UnseenError, ViewError
@@ -29,6 +29,8 @@ from ivm.trace.store import Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 #: Says how far a step is: (what, done, total).
 Progress = Callable[[str, int, int], None]
@@ -185,11 +187,12 @@ class Context:
     ) -> dict[str, Compiled]:
         relations = {n: self._relation(n, s) for n, s in snapshots.items()}
         compiled: dict[str, Compiled] = {}
+        analyzer = _once(self._analyzer)
         for view in order:
             name = view.name.lower()
             try:
                 self._check_there(view, missing or {})
-                result = compile_view(view, relations, self._analyzer, self.layout.programs, self._raises)
+                result = compile_view(view, relations, analyzer, self.layout.programs, self._raises)
             except UnseenError:
                 raise
             except IvmError as error:
@@ -287,12 +290,12 @@ class Context:
         return _once(own)
 
 
-def _once(made: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+def _once(made: Callable[[], T]) -> Callable[[], T]:
     """What a function gives the first time, whichever thread asks."""
     lock = threading.Lock()
-    kept: list[SparkSession] = []
+    kept: list[T] = []
 
-    def once() -> SparkSession:
+    def once() -> T:
         with lock:
             if not kept:
                 kept.append(made())

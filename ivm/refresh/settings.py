@@ -34,7 +34,7 @@ _DEFAULTS = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.readSideCharPadding": "true",
     "spark.sql.timestampType": "timestamp_ltz",
-    # Set, and set back, by the compiler.
+    # Set, and set back, by the compiler where a session can't be cloned.
     "spark.sql.legacy.ctePrecedencePolicy": "corrected",
 }
 _LEGACY = "spark.sql.legacy."

@@ -17,17 +17,20 @@ def made(spark, tmp_path):
 
 
 def test_the_callers_session_is_left_as_it_is(spark, made, monkeypatch):
-    """While it runs, too: another thread of the caller's would commit under its transaction."""
+    """While it compiles and runs, too: another thread of the caller's would commit under its transaction."""
     pipe = Pipeline("shop", spark, made.folder / "root")
     for name in ("orders", "customers"):
         pipe.source(name, path(made, name))
     for name, sql in VIEWS.items():
         pipe.view(name, sql)
-    assert pipe.refresh().ok
-    change(made)
+    pipe.view("with_a_query", "WITH big AS (SELECT * FROM orders WHERE amount > 1) SELECT id, amount FROM big")
     touched = []
     monkeypatch.setattr(spark.conf, "set", lambda key, value: touched.append(key))
     monkeypatch.setattr(spark.conf, "unset", touched.append)
+    assert pipe.refresh().ok
+    assert set(touched) <= {"spark.sql.debug.maxToStringFields"}, "only to read a plan in full"
+    touched.clear()
+    change(made)
     names = spark.sql("SHOW VIEWS").collect()
     report = pipe.refresh()
     assert {v.strategy for v in report.views.values()} == {"incremental"}
