@@ -113,6 +113,6 @@ class _Contest:
         duck = self._all.get(DUCKDB)
         if isinstance(duck, DuckRebuild):
             ours, theirs = found[self._first.name]["rows"], duck.rows()
-            differing = {v: f"{n:,} rows, ivm has {ours[v]:,}" for v, n in theirs.items() if n != ours[v]}
+            differing = {v: f"{n:,} rows, ivm has {ours[v]:,}" for v, n in theirs.items() if n != ours.get(v, n)}
             found[DUCKDB] = {"what": "numbers of rows", "rows": theirs, "differing": differing}
         return found
