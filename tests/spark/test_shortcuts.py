@@ -166,13 +166,13 @@ LARGE = {
 
 def test_large_changes_run_as_compiled_statements_and_equal_a_recompute(lake, spark, monkeypatch):
     kinds = []
-    inner = ivm.refresh.incremental.statements
+    inner = ivm.refresh.threads.statements
 
     def noted(spark, small):
         kinds.append(small)
         return inner(spark, small)
 
-    monkeypatch.setattr(ivm.refresh.incremental, "statements", noted)
+    monkeypatch.setattr(ivm.refresh.threads, "statements", noted)
     lake.table("t", "k int, g int, v int, p decimal(10,2)", rows=0)
     lake.table("u", "k int, w double", rows=0)
     spark.sql(
