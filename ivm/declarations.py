@@ -22,7 +22,8 @@ from ivm.feed.source import Source
 from ivm.housekeeping import Retention
 from ivm.names import check_name, is_path
 from ivm.parameters import LANES, MODES, shown
-from ivm.planner.limits import EMBEDDED, Limits
+from ivm.planner import limits as profiles
+from ivm.planner.limits import Limits
 from ivm.quality.suites import as_rules
 from ivm.refresh.brief import is_brief
 from ivm.refresh.context import Context
@@ -72,7 +73,7 @@ class Declarations:
         lane: str = "auto",
         checks: Mapping[str, Any] | None = None,
         retention: Retention | None = None,
-        limits: Limits = EMBEDDED,
+        limits: Limits | None = None,
         mode: str = "auto",
         checking: Checking | None = None,
         clock: Callable[[], datetime] | None = None,
@@ -97,10 +98,10 @@ class Declarations:
                 f"retention must be an ivm.housekeeping.Retention, found {shown(retention)}.",
                 "Write Retention(hours=...).",
             )
-        if not isinstance(limits, Limits):
+        if limits is not None and not isinstance(limits, Limits):
             raise ConfigError(
                 f"limits must be an ivm.planner.limits.Limits, found {shown(limits)}.",
-                "Pass EMBEDDED, CLUSTER or one of your own.",
+                "Pass EMBEDDED, AUTO, CLUSTER or one of your own.",
             )
         if checking is not None and not isinstance(checking, Checking):
             raise ConfigError(
@@ -111,6 +112,8 @@ class Declarations:
             from ivm.engine.embedded import check_installed
 
             check_installed()
+        if limits is None:
+            limits = profiles.AUTO if engine == parameters.AUTO else profiles.EMBEDDED
         if clock is not None and not callable(clock):
             raise ConfigError(f"clock must be a function, found {shown(clock)}.", "Pass one that returns a datetime.")
         self.name, self.mode = name, mode
