@@ -71,6 +71,7 @@ class Apply:
             self.context.expect_spark()
         waves = self._waves()
         self._awaited = {r for wave in waves for view, unit in wave for r in self.inputs.reads(view, unit)}
+        self.inputs.read_ahead(self._incremental(waves))
         known = remembered(self.context.layout.statements, self.context.translations)
         with known if self.context.engine == AUTO else nullcontext(), self._threads:
             for number, wave in enumerate(waves):
@@ -82,6 +83,12 @@ class Apply:
         self.scratch.drop()
         drop_unread(self.context)
         return self.outcomes
+
+    def _incremental(self, waves: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
+        """The units whose deltas will be asked for."""
+        tasks = self.plan.tasks
+        ours = [(view, unit) for wave in waves for view, unit in wave if unit not in self.outcomes]
+        return [unit for view, unit in ours if tasks[view].strategy == StrategyKind.INCREMENTAL]
 
     def _told(self, waves: Sequence[Sequence[tuple[str, str]]]) -> None:
         """Record the units that succeeded by now, and tell how many have ended."""

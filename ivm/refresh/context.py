@@ -44,7 +44,8 @@ class _SessionWantedError(Exception):
     """A source can't be looked at without Spark."""
 
 
-def _no_session() -> SparkSession:
+def no_session() -> SparkSession:
+    """In a session's place where none shall be started now."""
     raise _SessionWantedError
 
 
@@ -135,7 +136,7 @@ class Context:
 
     def _look_without_spark(self, source: Source) -> Snapshot | IvmError | None:
         try:
-            return self.look(source, _no_session)
+            return self.look(source, no_session)
         except _SessionWantedError:
             return None
         except IvmError as error:

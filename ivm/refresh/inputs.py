@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -25,7 +28,7 @@ from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, Column, Relation, Unit
 from ivm.planner.learned import Past
 from ivm.refresh.arrangements import Arrangements, followed
-from ivm.refresh.context import Context
+from ivm.refresh.context import Context, no_session
 from ivm.refresh.instants import clock_rows, clock_values
 from ivm.refresh.integrity import base
 from ivm.refresh.past import pasts
@@ -37,6 +40,11 @@ from ivm.rewrite.slices import Facts
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
 from ivm.trace.store import read_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
 
 
 class Inputs:
@@ -133,7 +141,7 @@ class Inputs:
 
         Raises GapError where it can't be told.
         """
-        key = f"{relation}@{cursor.version}@{cursor.epoch}"
+        key = _key(relation, cursor)
         if key in self._gaps:
             raise self._gaps[key]
         if key not in self._deltas:
@@ -145,11 +153,39 @@ class Inputs:
             self._deltas[key] = delta if delta.num_rows else None
         return self._deltas[key]
 
+    def read_ahead(self, units: Iterable[str]) -> None:
+        """Read the sources' deltas since these units' cursors beside each other, where delta-rs can and they are few.
+
+        What can't be read so is read, or its reason told, when it is asked for.
+        """
+        states = [self.manifest.units[u] for u in units if u in self.manifest.units]
+        wanted = {(r, c) for state in states for r, c in state.cursors.items() if r in self.snapshots}
+        few = [(r, c) for r, c in sorted(wanted, key=repr) if self._few_changed(r, c)]
+        if len(few) > 1:
+            with ThreadPoolExecutor(self.context.limits.threads) as pool:
+                list(pool.map(lambda one: self._try_delta(*one), few))
+
+    def _few_changed(self, relation: str, cursor: Cursor) -> bool:
+        """Whether the log tells that a delta has few rows, at least one, and is delta-rs's to read."""
+        snapshot, upto = self.snapshots[relation], self.cursor(relation).version
+        if snapshot.native or cursor.version is None or upto is None or upto <= cursor.version:
+            return False
+        told = snapshot.commits.changed(cursor.version + 1, upto)
+        return told is not None and told <= self.context.limits.delta_rows
+
+    def _try_delta(self, relation: str, cursor: Cursor) -> None:
+        try:
+            delta = self._source_delta(relation, cursor, no_session)
+        except Exception as error:  # noqa: BLE001 - it is read again when it is asked for, and raises what that raises
+            _log.debug("the delta of %s can't be read ahead: %s", relation, error)
+        else:
+            self._deltas[_key(relation, cursor)] = delta if delta.num_rows else None
+
     def _delta_of(self, relation: str, cursor: Cursor) -> Rows:
         if relation in self._clocks:
             return self._clock(relation, cursor)[1]
         if relation in self.snapshots:
-            return self._source_delta(relation, cursor)
+            return self._source_delta(relation, cursor, self.context.spark)
         return self._unit_delta(relation, cursor)
 
     def deltas(self, unit: Unit, state: UnitState) -> dict[str, Rows]:
@@ -233,7 +269,7 @@ class Inputs:
             self._values[key] = clock_values(spark, clock, cursor.version or 0, self.plan.now)
         return self._values[key]
 
-    def _source_delta(self, relation: str, cursor: Cursor) -> Rows:
+    def _source_delta(self, relation: str, cursor: Cursor, spark: Callable[[], SparkSession]) -> Rows:
         upto = self.plan.sources[relation].version
         if upto == cursor.version:
             return pa.table({})
@@ -243,7 +279,7 @@ class Inputs:
             cursor.version or 0,
             upto or 0,
             columns,
-            self.context.spark,
+            spark,
             self.context.limits.delta_rows,
             self._place(relation),
         )
@@ -275,6 +311,10 @@ class Inputs:
         path = self.context.layout.accumulator_trace(unit, state.generation)
         keys = tuple(k.name for k in reduce.keys)
         return Accumulators(path, keys, tuple(accumulator_columns(reduce)), within(state.batches, EPOCH))
+
+
+def _key(relation: str, cursor: Cursor) -> str:
+    return f"{relation}@{cursor.version}@{cursor.epoch}"
 
 
 def unit_columns(context: Context, relation: str) -> tuple[Column, ...]:
