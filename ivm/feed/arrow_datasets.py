@@ -23,7 +23,7 @@ from ivm.rewrite.slices import DELTA, Match, Provider, Requests
 from ivm.table.protocol import Wanted
 from ivm.table.slices import slice_sql
 from ivm.table.spark import picked_by
-from ivm.zset.weighted import consolidate
+from ivm.zset.weighted import without
 
 
 class ArrowDatasets(Datasets):
@@ -36,7 +36,6 @@ class ArrowDatasets(Datasets):
         self._slices: dict[str, pa.Table] = {}
         self._keys_of: dict[Match, pa.Table] = {}
         self._matched: dict[str, list[Wanted]] = {}
-        self._readers: dict[str, KeyedReader] = {}
         self._found = FoundRows(0)
 
     def sharing(self, found: FoundRows) -> ArrowDatasets:
@@ -66,11 +65,8 @@ class ArrowDatasets(Datasets):
 
     def _reader(self, relation: str) -> KeyedReader:
         """Who finds rows of a native table by their keys."""
-        if relation not in self._readers:
-            source = self.inputs[relation]
-            table = native.table(source.path, source.version)
-            self._readers[relation] = KeyedReader(source.path, table, self._limits.literal_keys)
-        return self._readers[relation]
+        source = self.inputs[relation]
+        return self._found.reader(source.path, source.version, self._limits.literal_keys)
 
     def _delta(self, relation: str) -> pa.Table | None:
         delta = self.inputs[relation].delta
@@ -88,11 +84,11 @@ class ArrowDatasets(Datasets):
             self._whole.add(relation)
             self._sliced[relation] = found.num_rows
 
-    def _load_level(self, level: int, asked: Mapping[str, set[Match]]) -> None:
+    def _load_round(self, number: int, asked: Mapping[str, set[Match]]) -> None:
         """The keys of all relations first, in order; then the relations are read at the same time."""
         wanted = {relation: self._wanted(matches) for relation, matches in asked.items()}
         with ThreadPoolExecutor(self._limits.threads) as pool:
-            found = list(pool.map(lambda r: self._read_level(r, level, wanted[r]), wanted))
+            found = list(pool.map(lambda r: self._read_round(r, number, wanted[r]), wanted))
         for (relation, mine), rows in zip(wanted.items(), found, strict=True):
             before = self._slices.get(relation, self.inputs[relation].schema.empty_table())
             self._matched.setdefault(relation, []).extend(mine)
@@ -115,8 +111,8 @@ class ArrowDatasets(Datasets):
         }
         return [*ranges, *(Wanted(columns, keys) for columns, keys in together.items())]
 
-    def _read_level(self, relation: str, level: int, wanted: Sequence[Wanted]) -> pa.Table:
-        """The rows that are wanted at a level, but those that an earlier one found: recalled, or read."""
+    def _read_round(self, relation: str, number: int, wanted: Sequence[Wanted]) -> pa.Table:
+        """The rows that are wanted in a round, but those that an earlier one found: recalled, or read."""
         source, earlier = self.inputs[relation], self._matched.get(relation, [])
         most = self._limits.slice_rows - self._sliced.get(relation, 0)
         fresh = [new for w in wanted if (new := parts(w, earlier)[1]) is not None]
@@ -124,7 +120,7 @@ class ArrowDatasets(Datasets):
         recalled, known, left = self._found.recall(source.path, source.version, columns, fresh)
         rows = recalled.cast(source.schema) if recalled is not None else source.schema.empty_table()
         if left:
-            read = self._read(source, level, columns, left, most).cast(source.schema)
+            read = self._read(source, number, columns, left, most).cast(source.schema)
             if known:
                 read = read.filter(pc.invert(any_of(known, read)))
             rows = pa.concat_tables([rows, read])
@@ -132,9 +128,11 @@ class ArrowDatasets(Datasets):
             raise LargeReadError(f"more than {most:,} rows")
         return rows.filter(pc.invert(any_of(earlier, rows))) if earlier else rows
 
-    def _read(self, source: Input, level: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int) -> pa.Table:
+    def _read(
+        self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
+    ) -> pa.Table:
         """The rows of the relation's table that any of `wanted` means, each once."""
-        folder = self._scratch / f"{self.tag}_{source.relation}_{level}"
+        folder = self._scratch / f"{self.tag}_{source.relation}_{number}"
         indexes = [source.index(w) for w in wanted]
         if all(indexes):
             rows = source.schema.empty_table()
@@ -148,15 +146,15 @@ class ArrowDatasets(Datasets):
         if source.native:
             keys = [(w.columns, w.keys, w.between) for w in wanted]
             return self._reader(source.relation).find(columns, keys, folder, most=most)
-        return self._slice_by_spark(source, level, columns, wanted, most)
+        return self._slice_by_spark(source, number, columns, wanted, most)
 
     def _slice_by_spark(
-        self, source: Input, level: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
+        self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
     ) -> pa.Table:
         spark = self._spark()
-        picked = picked_by(spark, wanted, f"__ivm_{self.tag}_{source.relation}_{level}_keys")
+        picked = picked_by(spark, wanted, f"__ivm_{self.tag}_{source.relation}_{number}_keys")
         sql = slice_sql(self._table(source.relation), columns, picked, [])
-        path = self._scratch / f"{self.tag}_{source.relation}_{level}.parquet"
+        path = self._scratch / f"{self.tag}_{source.relation}_{number}.parquet"
         spark.sql(sql).write.mode("overwrite").parquet(path.spark)
         found = parquet.dataset(path)
         if found.count_rows() > most:
@@ -170,9 +168,9 @@ class ArrowDatasets(Datasets):
             parts = []
             delta = self._delta(provider.relation)
             if delta is not None:
-                parts.append(self._provided(delta, provider))
+                parts.append(self._provided(delta, provider, [provider.via] if provider.via is not None else None))
             if provider.level != DELTA and provider.relation in self._slices:
-                parts.append(self._provided(self._slices[provider.relation], provider))
+                parts.append(self._provided(self._slices[provider.relation], provider, self._rounds.through(match)))
             keys = pa.concat_tables(parts) if parts else pa.table({})
             if match.between:
                 self._keys_of[match] = ends(keys)
@@ -180,16 +178,13 @@ class ArrowDatasets(Datasets):
                 self._keys_of[match] = distinct(keys if match.nulls else keys.drop_null()) if parts else keys
         return self._keys_of[match]
 
-    def _provided(self, rows: pa.Table, provider: Provider) -> pa.Table:
-        """The provider's columns, called k0, k1, ..., of those of the rows that it means."""
+    def _provided(self, rows: pa.Table, provider: Provider, through: Sequence[Match] | None) -> pa.Table:
+        """The provider's columns, called k0, k1, ..., of the rows that meet its filters and that `through` means."""
         rows = filtered(rows, provider.filters)
-        if provider.via is not None and rows.num_rows:
-            keys = self._keys(provider.via)
-            rows = (
-                rows.filter(Wanted(provider.via.columns, keys, provider.via.between).of(rows))
-                if keys.num_rows
-                else rows.slice(0, 0)
-            )
+        if through is not None and rows.num_rows:
+            keys = {match: self._keys(match) for match in through}
+            wanted = [Wanted(m.columns, k, m.between) for m, k in keys.items() if k.num_rows]
+            rows = rows.filter(any_of(wanted, rows)) if wanted else rows.slice(0, 0)
         return wide(rows.select(list(provider.columns)).rename_columns([f"k{i}" for i in range(len(provider.columns))]))
 
     def _register(self, name: str, relation: str, part: Part) -> None:
@@ -215,9 +210,7 @@ class ArrowDatasets(Datasets):
             .select(names)
             .cast(source.schema)
         )
-        both = pa.concat_tables([_constant(rows, WEIGHT, 1), _constant(there, WEIGHT, -1)])
-        unchanged = consolidate(both, names) if rows.num_rows else both.slice(0, 0)
-        unchanged = unchanged.filter(pc.greater(unchanged[WEIGHT], 0)).select(names)
+        unchanged = without(rows, there)
         inserted, deleted = (
             delta.filter(pc.equal(delta[WEIGHT], w)).select(names).cast(source.schema) for w in (1, -1)
         )
@@ -226,4 +219,4 @@ class ArrowDatasets(Datasets):
 
 
 def _constant(rows: pa.Table, name: str, value: int) -> pa.Table:
-    return rows.append_column(name, pa.array([value], pa.int32()).take(pa.array([0] * rows.num_rows, pa.int8())))
+    return rows.append_column(name, pa.repeat(pa.scalar(value, pa.int32()), rows.num_rows))

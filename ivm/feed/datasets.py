@@ -12,6 +12,7 @@ Spark's executors are.
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,7 @@ from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, IN_NEW, IN_OLD, Column, Leaf
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import State
+from ivm.rewrite.rounds import Rounds
 from ivm.rewrite.slices import WHOLE, Match, Requests
 from ivm.rewrite.statements import Sums
 from ivm.sql.render import columns_sql
@@ -76,6 +78,7 @@ class Datasets(ABC):
         #: How many rows the slice of a relation has, for those that have one.
         self._sliced: dict[str, int] = {}
         self._whole: set[str] = set()
+        self._rounds = Rounds(Requests(), (), {})
         self._scanned: frozenset[str] = frozenset()
         self._registered: dict[str, str] = {}
         self._lock = threading.RLock()
@@ -83,13 +86,16 @@ class Datasets(ABC):
         self._begin()
 
     def load(self, requests: Requests) -> None:
-        """Read all that is asked for, level by level; each relation is scanned at most once a level."""
+        """Read all that is asked for, in rounds; each relation is scanned at most once a round."""
         for relation in sorted(requests.whole):
             self._load_whole(relation)
         self._scanned = frozenset(requests.whole - self._whole)
-        for level in sorted({level for _, level in requests.matches}):
-            asked = {r: m for (r, of), m in sorted(requests.matches.items(), key=lambda i: i[0]) if of == level}
-            self._load_level(level, {r: matches for r, matches in asked.items() if r not in self._whole})
+        self._rounds = Rounds(requests, self._whole, {r: source.rows for r, source in self.inputs.items()})
+        for number in itertools.count(1):
+            asked = self._rounds.take()
+            if not asked:
+                return
+            self._load_round(number, asked)
 
     @abstractmethod
     def _begin(self) -> None:
@@ -100,8 +106,8 @@ class Datasets(ABC):
         """Make the whole relation its slice, if it is so small that this pays."""
 
     @abstractmethod
-    def _load_level(self, level: int, asked: Mapping[str, set[Match]]) -> None:
-        """Add the rows of one level to the relations' slices; rows that an earlier level found are not taken twice."""
+    def _load_round(self, number: int, asked: Mapping[str, set[Match]]) -> None:
+        """Add the rows of one round to the relations' slices; rows that an earlier one found are not taken twice."""
 
     @abstractmethod
     def _register(self, name: str, relation: str, part: Part) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.lake import native
+from ivm.lake.keyed import KeyedReader
 from ivm.lake.keys import matching
 from ivm.table.protocol import Wanted
 
@@ -30,7 +32,15 @@ class FoundRows:
 
     def __init__(self, most: int) -> None:
         self._left = most
+        #: Who reads the versions of tables, and has read what their logs say.
+        self._readers: dict[tuple[str, int | None], KeyedReader] = {}
         self._reads: dict[tuple[str, int | None], list[_Read]] = {}
+
+    def reader(self, path: str, version: int | None, literals: int) -> KeyedReader:
+        """Who finds rows of a table's version by their keys."""
+        if (path, version) not in self._readers:
+            self._readers[path, version] = KeyedReader(path, native.table(path, version), literals)
+        return self._readers[path, version]
 
     def keep(self, path: str, version: int | None, rows: pa.Table, wanted: Sequence[Wanted]) -> None:
         """Remember all rows that any of `wanted` means in a version of a table."""

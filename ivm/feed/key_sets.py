@@ -22,14 +22,15 @@ _ROWS = "__ivm_p"
 
 
 def provided(
-    rows: str, columns: Sequence[str], types: Mapping[str, str], filters: Sequence[Filter], via: Picked | None
+    rows: str, columns: Sequence[str], types: Mapping[str, str], filters: Sequence[Filter], via: Sequence[Picked] | None
 ) -> str:
-    """These columns, as keys, of the rows of a FROM item that meet all filters and that `via` picks.
+    """These columns, as keys, of the rows of a FROM item that meet all filters and that any of `via` picks, if given.
 
     `types` are those of its columns by name.
     """
     listed = ", ".join(f"{_wide(c, types[c])} AS {ident(f'k{i}')}" for i, c in enumerate(columns))
-    conditions = [met(f, types[f.column], _ROWS) for f in filters] + ([via.condition(_ROWS)] if via is not None else [])
+    conditions = [met(f, types[f.column], _ROWS) for f in filters]
+    conditions += [f"({' OR '.join(p.condition(_ROWS) for p in via)})"] if via is not None else []
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {listed} FROM {rows} AS {ident(_ROWS)}{where}"
 

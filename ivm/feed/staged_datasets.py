@@ -1,6 +1,6 @@
 """Datasets whose rows stay with Spark: key sets, slices and both states are statements over staged Parquet.
 
-Each is written out once, so that the next level's keys and all views read it; this process learns how many rows it has.
+Each is written out once, so that the next round's keys and all views read it; this process learns how many rows it has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ivm.table.slices import Picked, slice_sql
 
 
 class StagedDatasets(Datasets):
-    """Slices are staged, a part a level. Nothing is loaded whole: Spark reads the tables themselves."""
+    """Slices are staged, a part a round. Nothing is loaded whole: Spark reads the tables themselves."""
 
     def _begin(self) -> None:
         self._slices: dict[str, list[StagedRows]] = {}
@@ -32,11 +32,11 @@ class StagedDatasets(Datasets):
     def _load_whole(self, relation: str) -> None:
         """Nothing: a table is a name already."""
 
-    def _load_level(self, level: int, asked: Mapping[str, set[Match]]) -> None:
+    def _load_round(self, number: int, asked: Mapping[str, set[Match]]) -> None:
         for relation, matches in asked.items():
-            self._load_slice(relation, level, matches)
+            self._load_slice(relation, number, matches)
 
-    def _load_slice(self, relation: str, level: int, matches: set[Match]) -> None:
+    def _load_slice(self, relation: str, number: int, matches: set[Match]) -> None:
         source = self.inputs[relation]
         picked = [p for m in sorted(matches, key=repr) if (p := self._picked(m)) is not None]
         self._sliced.setdefault(relation, 0)
@@ -44,7 +44,7 @@ class StagedDatasets(Datasets):
             return
         earlier = self._matched.setdefault(relation, [])
         sql = slice_sql(self._table(relation), [c.name for c in source.columns], picked, earlier)
-        found = self._staged(f"{relation}_{level}", sql, source.columns)
+        found = self._staged(f"{relation}_{number}", sql, source.columns)
         earlier.extend(picked)
         self._slices.setdefault(relation, []).append(found)
         self._sliced[relation] += found.num_rows
@@ -68,16 +68,22 @@ class StagedDatasets(Datasets):
         via = self._picked(provider.via) if provider.via is not None else None
         if provider.via is not None and via is None:
             return None
-        rows = [self._name(provider.relation, Part.DELTA)] if self.changed(provider.relation) else []
-        if provider.level != DELTA and self._slices.get(provider.relation):
-            rows.append(f"({self._slice(provider.relation)})")
+        delta, through = [via] if via is not None else None, self._through(match)
+        rows = [(self._name(provider.relation, Part.DELTA), delta)] if self.changed(provider.relation) else []
+        if provider.level != DELTA and self._slices.get(provider.relation) and through != []:
+            rows.append((f"({self._slice(provider.relation)})", through))
         if not rows:
             return None
         types = {c.name: c.type for c in self.inputs[provider.relation].columns}
-        parts = [provided(r, provider.columns, types, provider.filters, via) for r in rows]
+        parts = [provided(r, provider.columns, types, provider.filters, of) for r, of in rows]
         sql = key_set(parts, len(provider.columns), match.nulls)
         found = self._staged(f"keys_{len(self._picked_by)}", sql)
         return Picked(match.columns, found.ref, match.nulls) if found.num_rows else None
+
+    def _through(self, match: Match) -> list[Picked] | None:
+        """How those rows of a slice are picked that provide a match's keys; None where all do."""
+        through = self._rounds.through(match)
+        return None if through is None else [p for m in through if (p := self._picked(m)) is not None]
 
     def _slice(self, relation: str) -> str:
         """A relation's slice as a SELECT."""

@@ -56,6 +56,33 @@ def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     return summed.filter(pc.not_equal(summed[WEIGHT], 0))
 
 
+def without(rows_: pa.Table, gone: pa.Table) -> pa.Table:
+    """The bag without a copy of each row of another one, which has the same columns; what isn't there is ignored.
+
+    Only rows are looked at that have a value of the other's most telling column.
+    """
+    if not rows_.num_rows or not gone.num_rows:
+        return rows_
+    names = rows_.column_names
+    told = [c for c in names if _told_apart(rows_.schema.field(c).type)]
+    if told:
+        best = max(told, key=lambda c: pc.count_distinct(gone[c], mode="all").as_py())
+        near = pc.is_in(rows_[best], gone[best].combine_chunks())
+        far, rows_ = rows_.filter(pc.invert(near)), rows_.filter(near)
+    else:
+        far = rows_.slice(0, 0)
+    weighted = ((rows_, 1), (gone, -1))
+    both = [t.append_column(WEIGHT, pa.repeat(pa.scalar(w, pa.int32()), t.num_rows)) for t, w in weighted]
+    left = consolidate(pa.concat_tables(both), names)
+    return pa.concat_tables([far, left.filter(pc.greater(left[WEIGHT], 0)).select(names)])
+
+
+def _told_apart(type_: pa.DataType) -> bool:
+    """Whether Arrow's sets tell values of this type apart as rows are: -0.0 and NaN they don't."""
+    tests = (pa.types.is_integer, pa.types.is_string, pa.types.is_binary, pa.types.is_temporal, pa.types.is_decimal)
+    return any(test(type_) for test in tests)
+
+
 def left_of(rows_: pa.Table, changes: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, pa.Array]:
     """By place in the changes (`columns` and WEIGHT, each row once): its weight and the rows equal to it, added up."""
     if any(pa.types.is_nested(rows_.schema.field(c).type) for c in columns):

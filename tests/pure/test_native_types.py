@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ivm.lake import bags, native, parquet
 from ivm.lake.keys import filtered, hashable, matching
@@ -18,7 +21,7 @@ from ivm.lake.types import beyond_arrow, stored_schema, unreadable
 from ivm.names import WEIGHT
 from ivm.plan.nodes import Filter
 from ivm.storage.location import Location
-from ivm.zset.weighted import sum_weights
+from ivm.zset.weighted import sum_weights, without
 
 NINES = Decimal("9" * 38)
 FIRST, LAST = -62135596800000000, 253402300799999999  # years 1 and 9999, in microseconds
@@ -89,6 +92,28 @@ def test_weights_are_summed_by_exact_values(kind):
     assert dict(zip(map(repr, hashable(summed["v"])), summed[WEIGHT].to_pylist(), strict=True)) == {
         repr(v): 2 for v in hashable(rows["v"])[::2]
     }
+
+
+@given(
+    bags_=st.tuples(*[st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), st.integers(0, 4)), max_size=12)] * 2),
+    typed=st.sampled_from([pa.int32(), pa.string(), None]),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_bag_without_another_keeps_the_copies_that_are_left(bags_, typed):
+    """Beside exact values that no set of Arrow's tells apart; without a column by which rows are told apart, too."""
+    values = VALUES["double"]
+
+    def table(rows):
+        columns = {"x": values.take(pa.array([v for _, v in rows], pa.int64()))}
+        if typed is not None:
+            columns["k"] = pa.array([k for k, _ in rows], pa.int64()).cast(typed)
+        return pa.table(columns)
+
+    def counted(rows):
+        return Counter(zip(*map(hashable, rows.columns), strict=True))
+
+    mine, other = map(table, bags_)
+    assert counted(without(mine, other)) == counted(mine) - counted(other)
 
 
 def test_keys_are_found_in_any_year_and_beside_nulls():

@@ -1,0 +1,100 @@
+"""The order of keyed reads: each match once, after what provides its keys; large relations as seldom as can be."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ivm.rewrite.rounds import Rounds
+from ivm.rewrite.slices import DELTA, Match, Provider, Requests
+
+SIZES = {"lineitem": 60, "orders": 15, "customer": 2, "nation": None}
+RELATIONS = sorted(SIZES)
+
+
+def match(relation: str, level: int, via: Match | None = None, column: str = "k") -> Match:
+    return Match((column,), Provider(relation, level, (column,), via))
+
+
+def taken(rounds: Rounds) -> list[dict[str, set[Match]]]:
+    found = []
+    while asked := rounds.take():
+        found.append(asked)
+    return found
+
+
+def test_the_largest_relation_waits_until_it_can_be_read_once():
+    orders, lineitem = match("customer", DELTA), match("orders", DELTA)
+    onward = match("orders", 1, orders)
+    back = match("lineitem", 1, lineitem)
+    requests = Requests(
+        {("orders", 1): {orders}, ("lineitem", 1): {lineitem}, ("lineitem", 2): {onward}, ("orders", 2): {back}}
+    )
+    assert taken(Rounds(requests, (), SIZES)) == [
+        {"orders": {orders}},
+        {"lineitem": {lineitem, onward}},
+        {"orders": {back}},
+    ]
+
+
+def test_a_relation_that_provides_its_own_keys_does_not_wait_for_them():
+    first = match("customer", DELTA)
+    again = match("lineitem", 1, first)
+    requests = Requests({("lineitem", 1): {first}, ("lineitem", 2): {again}, ("orders", 1): {first}})
+    assert taken(Rounds(requests, (), SIZES)) == [{"lineitem": {first}, "orders": {first}}, {"lineitem": {again}}]
+
+
+def test_rows_of_higher_levels_provide_no_keys_of_lower_ones():
+    first, second = match("customer", DELTA), match("orders", DELTA)
+    far = match("lineitem", 1, None)
+    requests = Requests({("lineitem", 1): {first}, ("lineitem", 2): {second}, ("nation", 2): {far}})
+    rounds = Rounds(requests, (), SIZES)
+    assert rounds.take() == {"lineitem": {first, second}}
+    assert rounds.through(far) == [first]
+    assert rounds.take() == {"nation": {far}}
+    assert rounds.take() == {}
+
+
+def test_what_is_there_as_a_whole_is_not_read_and_provides_keys():
+    first = match("customer", DELTA)
+    onward = match("orders", 1, first)
+    rounds = Rounds(Requests({("orders", 1): {first}, ("lineitem", 2): {onward}}), {"orders"}, SIZES)
+    assert taken(rounds) == [{"lineitem": {onward}}]
+    assert rounds.through(onward) == [first]
+
+
+@st.composite
+def requested(draw) -> Requests:
+    """Walks as `ivm.rewrite.slices` makes them: each step from a delta, or from rows that an earlier step reached."""
+    requests = Requests()
+    reached: list[tuple[str, int, Match | None]] = [(r, DELTA, None) for r in RELATIONS]
+    for number in range(draw(st.integers(1, 8))):
+        relation, level, via = draw(st.sampled_from(reached))
+        if draw(st.booleans()):
+            via = None
+        to = draw(st.sampled_from(RELATIONS))
+        step = match(relation, level, via, f"k{number}")
+        at = level + draw(st.integers(1, 2))
+        requests.add(to, at, step)
+        reached.append((to, at, step))
+    return requests
+
+
+@given(requests=requested(), whole=st.sets(st.sampled_from(RELATIONS), max_size=1))
+def test_each_match_is_taken_once_and_after_its_providers(requests, whole):
+    wanted = {(r, m) for (r, _), matches in requests.matches.items() for m in matches if r not in whole}
+    rounds, done = Rounds(requests, whole, SIZES), set()
+    while asked := rounds.take():
+        new = {(r, m) for r, matches in asked.items() for m in matches}
+        assert not new & done
+        for _, m in new:
+            provider = m.provider
+            if provider.level == DELTA or provider.relation in whole:
+                continue
+            before = {(r, p) for (r, level), of in requests.matches.items() if level <= provider.level for p in of}
+            needed = {(provider.relation, provider.via)} if provider.via else before
+            assert {(r, p) for r, p in needed if r == provider.relation} <= done
+            through = rounds.through(m)
+            assert through is None or {(provider.relation, p) for p in through} <= done | new
+        done |= new
+    assert done == wanted
