@@ -54,13 +54,18 @@ class UnfitError(Exception):
 
 @functools.cache
 def _database() -> DuckDBPyConnection:
-    """One for all reads of the process; it holds no rows."""
+    """One for all of the process; it holds no rows."""
     import duckdb
 
     database = duckdb.connect(":memory:", config=dict(_SETTINGS))
     for statement in _SETUP:
         database.execute(statement)
     return database
+
+
+def cursor() -> DuckDBPyConnection:
+    """A cursor with relations of its own."""
+    return _database().cursor()
 
 
 class ParquetScan:
@@ -74,9 +79,9 @@ class ParquetScan:
         self, columns: Sequence[str], keys: Sequence[tuple[Sequence[str], pa.Table, bool]], where: str, most: int | None
     ) -> pa.Table:
         """As `ivm.lake.keyed.KeyedReader.find`. Raises UnfitError for what isn't on the list, or fails."""
-        if self._unfit:
-            raise UnfitError(self._unfit)
-        schema = self._schema
+        if self.unfit:
+            raise UnfitError(self.unfit)
+        schema = self.schema
         wanted = pa.schema([schema.field(c) for c in columns])
         for name in (*columns, *(c for mine, *_ in keys for c in mine)):
             if not _flat(schema.field(name).type):
@@ -94,13 +99,13 @@ class ParquetScan:
             raise UnfitError(str(error)) from error
 
     @functools.cached_property
-    def _unfit(self) -> str:
+    def unfit(self) -> str:
         """Why no read of the table is made here; empty if some are."""
         if missing := lacking():
             return f"it {missing}"
         if not Location.of(self._path).local or _GLOB & set(self._path):
             return "its place"
-        if taken := _OWN_NAMES & {n.lower() for n in self._schema.names}:
+        if taken := _OWN_NAMES & {n.lower() for n in self.schema.names}:
             return f"a column called {min(taken)}"
         if reason := native.refusal_of_files(self._delta):
             return reason
@@ -109,7 +114,7 @@ class ParquetScan:
         return f"the file {strange[0]}" if strange else ""
 
     @functools.cached_property
-    def _schema(self) -> pa.Schema:
+    def schema(self) -> pa.Schema:
         return arrow_schema(self._delta.schema().to_json())
 
     @functools.cached_property
@@ -122,7 +127,7 @@ class ParquetScan:
         return [unquote(p) for p in self._actions["path"].to_pylist()]
 
     @functools.cached_property
-    def _hidden(self) -> pa.Table:
+    def hidden(self) -> pa.Table:
         return hidden_rows(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self._names)})
 
     def _chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
@@ -144,27 +149,29 @@ class ParquetScan:
         where: str,
         most: int | None,
     ) -> pa.Table:
-        cursor = _database().cursor()
+        asked = cursor()
         conditions = []
         for i, (mine, values, between) in enumerate(keys):
             if not between:
-                cursor.register(f"k{i}", values.rename_columns([f"c{j}" for j in range(len(mine))]))
+                asked.register(f"k{i}", values.rename_columns([f"c{j}" for j in range(len(mine))]))
             conditions.append(_condition(i, mine, values, between))
-        place = Location.of(self._path)
-        listed = ", ".join(native_literal((place / self._names[i]).url) for i in chosen)
         selected = ", ".join(f"t.{native_ident(c)}" for c in wanted.names)
-        sql = (
-            f"SELECT {selected} FROM read_parquet([{listed}], file_row_number = true, hive_partitioning = false) AS t "
-            f"WHERE ({' OR '.join(conditions)}) AND ({where})"
-        )
-        numbers = pc.index_in(self._hidden["i"], value_set=pa.array(chosen, pa.int64()))
-        hidden = pa.table({"i": numbers, "r": self._hidden["r"]}).drop_null()
+        sql = f"SELECT {selected} FROM {self.rows(chosen)} WHERE ({' OR '.join(conditions)}) AND ({where})"
+        numbers = pc.index_in(self.hidden["i"], value_set=pa.array(chosen, pa.int64()))
+        hidden = pa.table({"i": numbers, "r": self.hidden["r"]}).drop_null()
         if hidden.num_rows:
-            cursor.register("hidden", hidden)
+            asked.register("hidden", hidden)
             sql += " AND NOT EXISTS (SELECT 1 FROM hidden AS h WHERE h.i = t.file_index AND h.r = t.file_row_number)"
-        reader = cursor.sql(sql).to_arrow_reader()
+        reader = asked.sql(sql).to_arrow_reader()
         found = [_typed(batch, wanted) for batch in _up_to(reader, most)]
         return pa.Table.from_batches(found, wanted) if found else wanted.empty_table()
+
+    def rows(self, chosen: Sequence[int] | None = None) -> str:
+        """The rows of some files, all by default, as a FROM item `t`, with the places of the files and their rows."""
+        place = Location.of(self._path)
+        names = self._names if chosen is None else [self._names[i] for i in chosen]
+        listed = ", ".join(native_literal((place / name).url) for name in names)
+        return f"read_parquet([{listed}], file_row_number = true, hive_partitioning = false) AS t"
 
 
 _HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
@@ -178,9 +185,9 @@ def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
     for batch in delta.deletion_vectors():
         vectors = pa.record_batch(batch)
         for url, kept in zip(vectors["filepath"].to_pylist(), vectors["selection_vector"], strict=True):
-            rows = np.flatnonzero(~kept.values.to_numpy(zero_copy_only=False))
-            place = np.full(len(rows), places[unquote(url).rpartition("/")[2]], dtype=np.int64)
-            parts.append(pa.table({"i": place, "r": rows.astype(np.int64)}))
+            rows = pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64())
+            place = pa.scalar(places[unquote(url).rpartition("/")[2]], pa.int64())
+            parts.append(pa.table({"i": pa.repeat(place, len(rows)), "r": rows}))
     return pa.concat_tables(parts) if parts else _HIDDEN.empty_table()
 
 
@@ -209,10 +216,10 @@ def _typed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
 
 def _flat(type_: pa.DataType) -> bool:
     """Whether DuckDB holds a column of this type as Spark does."""
-    return _keyed(type_) or pa.types.is_floating(type_) or type_ in (_UTC, pa.timestamp("us"))
+    return keyed(type_) or pa.types.is_floating(type_) or type_ in (_UTC, pa.timestamp("us"))
 
 
-def _keyed(type_: pa.DataType) -> bool:
+def keyed(type_: pa.DataType) -> bool:
     """Whether values of this type are equal in DuckDB where they are in Spark."""
     tests = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_binary, pa.types.is_boolean)
     return any(test(type_) for test in tests) or type_ == pa.date32() or pa.types.is_decimal128(type_)
@@ -227,7 +234,7 @@ def _check_keys(schema: pa.Schema, columns: Sequence[str], values: pa.Table, bet
             number = pa.types.is_floating(found) and (_integer(type_) or pa.types.is_decimal(type_))
             if not number and not (found == type_ and type_ == pa.date32()):
                 raise UnfitError(f"a range of {column}, which is {type_}")
-        elif not (_keyed(type_) and (found == type_ or both_integers)):
+        elif not (keyed(type_) and (found == type_ or both_integers)):
             raise UnfitError(f"{column} is {type_}, its keys are {found}")
 
 

@@ -206,7 +206,10 @@ def _merge(
     if how is Publishing.NATIVE:
         names = arrow_schema(state.schema).names
         batch = own(trace, context.limits).read([*names, WEIGHT], of_epoch(stamp))
-        table.rust.merge(batch, state.key, commit)
+        # Nobody reads the feed of a table of our own, but its files are read at each refresh.
+        anew = not state.public and table.rust.merge_anew(batch, commit, table.spark.place())
+        if not anew:
+            table.rust.merge(batch, state.key, commit)
         return int(pc.sum(batch[WEIGHT]).as_py() or 0)
     done = table.rust.transaction(commit.app)
     if done is None or done < commit.version:
