@@ -85,9 +85,9 @@ class ArrowDatasets(Datasets):
             self._sliced[relation] = found.num_rows
 
     def _load_round(self, number: int, asked: Mapping[str, set[Match]]) -> None:
-        """The keys of all relations first, in order; then the relations are read at the same time."""
-        wanted = {relation: self._wanted(matches) for relation, matches in asked.items()}
+        """The keys of all relations first, from the rows of earlier rounds; then the relations are read."""
         with ThreadPoolExecutor(self._limits.threads) as pool:
+            wanted = dict(zip(asked, pool.map(self._wanted, asked.values()), strict=True))
             found = list(pool.map(lambda r: self._read_round(r, number, wanted[r]), wanted))
         for (relation, mine), rows in zip(wanted.items(), found, strict=True):
             before = self._slices.get(relation, self.inputs[relation].schema.empty_table())
