@@ -38,8 +38,13 @@ def write_merged(path: str, delta: DeltaTable, changes: pa.Table, folder: Locati
         raise UnfitError(f"the type of {strange[0]}")
     if changes.select(schema.names).schema.types != schema.types:
         raise UnfitError("the types of the changes")
-    if scan.hidden.num_rows or not folder.local or not delta.file_uris():
-        raise UnfitError("hidden rows, no rows, or no folder")
+    if scan.hidden.num_rows or not folder.local:
+        raise UnfitError("hidden rows, or no folder")
+    gone = changes.filter(pc.less(changes[WEIGHT], 0)).select(schema.names)
+    # Each row lies in one file or more, but nobody knows in which of those that may hold it.
+    touched = min(gone.num_rows, len(scan.chosen([(schema.names, gone, False)])))
+    if not touched or 2 * touched < len(scan.names):
+        raise UnfitError(f"it touches {touched} of {len(scan.names)} files")
     folder.make()
     try:
         _write(scan, changes, folder)

@@ -88,7 +88,7 @@ class ParquetScan:
                 raise UnfitError(f"the type of {name}")
         for mine, values, between in keys:
             _check_keys(schema, mine, values, between)
-        chosen = self._chosen(keys)
+        chosen = self.chosen(keys)
         if not chosen:
             return wanted.empty_table()
         import duckdb
@@ -110,7 +110,7 @@ class ParquetScan:
         if reason := native.refusal_of_files(self._delta):
             return reason
         # A shallow clone's files are another table's.
-        strange = [n for n in self._names if _GLOB & set(n) or "://" in n or n.startswith("/")]
+        strange = [n for n in self.names if _GLOB & set(n) or "://" in n or n.startswith("/")]
         return f"the file {strange[0]}" if strange else ""
 
     @functools.cached_property
@@ -122,15 +122,15 @@ class ParquetScan:
         return native.actions(self._delta)
 
     @functools.cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         """The files, in the order of the actions; a row of the hidden ones names one by its place here."""
         return [unquote(p) for p in self._actions["path"].to_pylist()]
 
     @functools.cached_property
     def hidden(self) -> pa.Table:
-        return hidden_rows(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self._names)})
+        return hidden_rows(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self.names)})
 
-    def _chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
+    def chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
         """The files that may hold a match, by what the log says of their least and greatest values."""
         actions = self._actions
         some = np.zeros(actions.num_rows, dtype=bool)
@@ -169,7 +169,7 @@ class ParquetScan:
     def rows(self, chosen: Sequence[int] | None = None) -> str:
         """The rows of some files, all by default, as a FROM item `t`, with the places of the files and their rows."""
         place = Location.of(self._path)
-        names = self._names if chosen is None else [self._names[i] for i in chosen]
+        names = self.names if chosen is None else [self.names[i] for i in chosen]
         listed = ", ".join(native_literal((place / name).url) for name in names)
         return f"read_parquet([{listed}], file_row_number = true, hive_partitioning = false) AS t"
 
