@@ -8,7 +8,7 @@ import pytest
 
 from ivm.errors import ConfigError
 from ivm.pipeline import Pipeline
-from ivm.planner.limits import CLUSTER, EMBEDDED
+from ivm.planner.limits import AUTO, CLUSTER, EMBEDDED
 from tests.pure.duck_session import DuckSession
 from tests.scenes import TINY, VIEWS, change, path, scene
 
@@ -72,6 +72,20 @@ def test_too_much_is_refreshed_in_full(built, limits, code):
     assert pipe.refresh().ok
     assert code in {o.code for o in pipe.context.log.outcomes(pipe.context.log.manifest().epoch).values()}
     assert all(pipe.verify(view) for view in (*VIEWS, *FIRST))
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, EMBEDDED),
+        ({"engine": "spark"}, EMBEDDED),
+        ({"engine": "auto"}, AUTO),
+        ({"engine": "auto", "limits": CLUSTER}, CLUSTER),
+    ],
+)
+def test_the_profile_is_the_engines_where_none_is_given(tmp_path, monkeypatch, given, found):
+    monkeypatch.delenv("IVM_ENGINE", raising=False)
+    assert Pipeline("bounded", root=tmp_path, **given).context.limits == found
 
 
 def test_limits_are_numbers_in_a_profile(tmp_path):
