@@ -54,15 +54,17 @@ class Rounds:
         """Whether the rows are there that provide its keys."""
         return not self._needs(match)
 
-    def _needs(self, match: Match) -> set[Match]:
-        """What must be looked for in the provider's relation first."""
+    def _needs(self, match: Match) -> set[tuple[str, Match]]:
+        """What must be looked for first, by relation. Rows that are there as a whole are picked by keys as well."""
         provider = match.provider
-        left = self._left.get(provider.relation, set())
-        if provider.level == DELTA or not left:
+        of, left = self._levels.get(provider.relation, {}), self._left.get(provider.relation, set())
+        if provider.level == DELTA:
             return set()
-        if provider.via is not None:
-            return {provider.via} & left
-        return {m for m in left if self._levels[provider.relation][m] <= provider.level}
+        if provider.via is None:
+            return {(provider.relation, m) for m in left if of[m] <= provider.level}
+        if provider.via in of:
+            return {(provider.relation, provider.via)} if provider.via in left else set()
+        return self._needs(provider.via)
 
     def _waits(self, relation: str) -> bool:
         """Whether a match of the relation can be looked for later, after others have been read, but not this one."""
@@ -70,14 +72,15 @@ class Rounds:
 
     def _hangs(self, match: Match, relation: str) -> bool:
         """Whether a match needs rows of the relation that are still to be read, by whatever way."""
-        way, seen = [match], {match}
+        way = self._needs(match)
+        seen = set(way)
         while way:
-            step = way.pop()
-            needs = self._needs(step)
-            if needs and step.provider.relation == relation:
+            of, step = way.pop()
+            if of == relation:
                 return True
-            way += needs - seen
-            seen |= needs
+            further = self._needs(step) - seen
+            way |= further
+            seen |= further
         return False
 
     def _size(self, relation: str) -> int:

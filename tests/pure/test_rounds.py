@@ -63,6 +63,14 @@ def test_what_is_there_as_a_whole_is_not_read_and_provides_keys():
     assert rounds.through(onward) == [first]
 
 
+def test_keys_wait_for_what_picks_rows_of_a_whole_relation():
+    first = match("customer", DELTA)
+    middle = match("orders", 1, first)
+    last = match("nation", 2, middle)
+    requests = Requests({("orders", 1): {first}, ("nation", 2): {middle}, ("lineitem", 3): {last}})
+    assert taken(Rounds(requests, {"nation"}, SIZES)) == [{"orders": {first}}, {"lineitem": {last}}]
+
+
 @st.composite
 def requested(draw) -> Requests:
     """Walks as `ivm.rewrite.slices` makes them: each step from a delta, or from rows that an earlier step reached."""
@@ -80,21 +88,29 @@ def requested(draw) -> Requests:
     return requests
 
 
+def needed(m: Match, requests: Requests, whole) -> set[tuple[str, Match]]:
+    """What gives a match's keys, and what gives the keys by which rows of a whole relation are picked."""
+    relation, level, via = m.provider.relation, m.provider.level, m.provider.via
+    if level == DELTA:
+        return set()
+    if relation in whole:
+        return needed(via, requests, whole) if via is not None else set()
+    if via is not None:
+        return {(relation, via)}
+    return {(r, p) for (r, at), of in requests.matches.items() if r == relation and at <= level for p in of}
+
+
 @given(requests=requested(), whole=st.sets(st.sampled_from(RELATIONS), max_size=1))
 def test_each_match_is_taken_once_and_after_its_providers(requests, whole):
     wanted = {(r, m) for (r, _), matches in requests.matches.items() for m in matches if r not in whole}
+    gone = {(r, m) for (r, _), matches in requests.matches.items() for m in matches if r in whole}
     rounds, done = Rounds(requests, whole, SIZES), set()
     while asked := rounds.take():
         new = {(r, m) for r, matches in asked.items() for m in matches}
         assert not new & done
         for _, m in new:
-            provider = m.provider
-            if provider.level == DELTA or provider.relation in whole:
-                continue
-            before = {(r, p) for (r, level), of in requests.matches.items() if level <= provider.level for p in of}
-            needed = {(provider.relation, provider.via)} if provider.via else before
-            assert {(r, p) for r, p in needed if r == provider.relation} <= done
+            assert needed(m, requests, whole) <= done
             through = rounds.through(m)
-            assert through is None or {(provider.relation, p) for p in through} <= done | new
+            assert through is None or {(m.provider.relation, p) for p in through} <= done | new | gone
         done |= new
     assert done == wanted
