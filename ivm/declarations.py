@@ -6,6 +6,7 @@ that Spark refuses.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -56,6 +57,12 @@ def declared(folder: str | Path) -> Context:
     }
     context.views = {v.name.lower(): View(v.name, v.sql, v.mode, v.file, v.freshness) for v in config.views}
     return context
+
+
+def _from_here(location: str) -> str:
+    """A relative path from the current folder on: Spark has no other one, and a process may change its own."""
+    relative = is_path(location) and not parameters.is_url(location) and not location.startswith("/")
+    return os.path.abspath(location) if relative else location
 
 
 def _no_spark() -> SparkSession:
@@ -234,7 +241,7 @@ class Declarations:
         what = f"Source {name!r}:"
         return Source(
             name,
-            parameters.location(location, f"{what} the location"),
+            _from_here(parameters.location(location, f"{what} the location")),
             parameters.columns(primary_key, f"{what} primary_key"),
             parameters.references({} if foreign_keys is None else foreign_keys, f"{what} foreign_keys"),
             parameters.text(effective_date, f"{what} effective_date", "Name one column.")

@@ -250,3 +250,16 @@ def test_a_lane_that_can_not_do_what_is_asked(tmp_path):
     with pytest.raises(SourceError, match=r"needs a Spark session to be read\. Pass spark="):
         inspect(Source("t", "hdfs://n/t"), None, "auto")
     assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("given", ["./lake/orders", "lake/orders", "../{here}/lake/orders"])
+def test_a_relative_source_is_the_table_that_it_was_when_it_was_declared(tmp_path, monkeypatch, given):
+    """Spark reads no relative path: a view over one was refreshed, and could not be verified."""
+    write_deltalake(
+        tmp_path / "lake" / "orders", pa.table({"id": [1]}), configuration={"delta.enableChangeDataFeed": "true"}
+    )
+    monkeypatch.chdir(tmp_path)
+    pipe = ivm.Pipeline("relative", root=tmp_path / "out")
+    pipe.source("orders", given.format(here=tmp_path.name))
+    monkeypatch.chdir("/")
+    assert pipe.context.sources["orders"].location == str(tmp_path / "lake" / "orders")
