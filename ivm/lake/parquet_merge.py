@@ -29,11 +29,11 @@ def write_merged(path: str, delta: DeltaTable, changes: pa.Table, folder: Locati
 
     Raises UnfitError where that isn't done here, doesn't pay, or fails.
     """
+    scan = ParquetScan(path, delta)
+    if scan.unfit:  # DuckDB isn't there, for one
+        raise UnfitError(scan.unfit)
     import duckdb
 
-    scan = ParquetScan(path, delta)
-    if scan.unfit:
-        raise UnfitError(scan.unfit)
     schema = scan.schema
     if strange := [f.name for f in schema if not keyed(f.type)]:
         raise UnfitError(f"the type of {strange[0]}")

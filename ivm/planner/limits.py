@@ -80,8 +80,8 @@ class Limits:
 #: Spark in this process, or a small server beside it. Measured on two cores.
 EMBEDDED = Limits()
 #: Where the embedded engine runs what it can (`engine: auto`): a million rows are read and grouped here in some tenths
-#: of a second, and a full refresh, which is Spark's, takes seconds. Measured on TPC-H q11 and q15 at SF10: 0.3 s and
-#: 0.2 s, where Spark took 4 s and 1.4 s.
+#: of a second, and a full refresh, which is Spark's, takes seconds. Measured on TPC-H q11 and q15 at SF10: 0.1 s each,
+#: where Spark took 4 s and 1.4 s.
 AUTO = replace(EMBEDDED, native_whole_rows=1_000_000, small_input=1_000_000)
 #: Spark on other machines: statements wait for executors, not for the cores here, so more of them overlap.
 #: Nothing else was measured there yet.

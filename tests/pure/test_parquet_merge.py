@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections import Counter
 from datetime import date
@@ -13,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.lake import parquet_scan
 from ivm.lake.keys import hashable
 from ivm.names import WEIGHT
 from ivm.storage.location import Location
@@ -110,6 +112,14 @@ def test_a_delta_that_touches_few_of_the_files_is_left_to_delta_rs(tmp_path):
     far = table([(i, *ROWS[0][1:]) for i in (0, 4, 8)]).append_column(WEIGHT, pa.array([-1] * 3, pa.int64()))
     assert lane.merge_anew(far, Commit("app", 1), scratch)
     assert sorted(lane.read()["k"].to_pylist()) == [1, 2, 3, 5, 6, 7, 9, 10, 11]
+
+
+def test_without_duckdb_all_is_left_to_delta_rs(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    monkeypatch.setattr(parquet_scan, "lacking", lambda: "needs DuckDB")
+    write_deltalake(tmp_path / "t", table(ROWS))
+    lane = RustTable(str(tmp_path / "t"), ours=True)
+    assert not lane.merge_anew(changes([-1, 0, 0, 0, 0]), Commit("app", 1), Location.of(str(tmp_path / "scratch")))
 
 
 def test_a_table_may_lose_all_its_rows(tmp_path):
