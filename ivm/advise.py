@@ -113,7 +113,7 @@ def _reads(refreshed: Sequence[Refreshed]) -> Iterator[Advice]:
 def _keys(pipe: Pipeline, snapshots: dict[str, Snapshot]) -> Iterator[Advice]:
     for name, snapshot in snapshots.items():
         source = pipe.context.sources[name]
-        if source.primary_key or snapshot.native:
+        if source.primary_key or snapshot.by_spark:
             continue
         rows, key = counted_key(RustTable(snapshot.path), snapshot.columns)
         if key:

@@ -211,7 +211,7 @@ def _lanes(context: Context, view: str) -> dict[str, str]:
     program = context.compiled[view].program
     snapshots = context.snapshots({r for r in program.relations if r in context.sources})
     lanes = {
-        name: str(Choice(Lane.SPARK, s.native) if s.native else reads(context.lane, ""))
+        name: str(Choice(Lane.SPARK, s.by_spark) if s.by_spark else reads(context.lane, ""))
         for name, s in sorted(snapshots.items())
     }
     table, local = RustTable(context.layout.table(view, True), context.limits, ours=True), context.layout.base.local

@@ -87,7 +87,7 @@ def source_delta(
 
 def _here(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], most: int) -> pa.Table | None:
     """The changes with WEIGHT, more than `most` of them where there are more; None where Spark is to read them."""
-    if snapshot.native:
+    if snapshot.by_spark:
         return None
     if not snapshot.commits.fed(since + 1, upto):
         found = _moved(snapshot, since, upto)
@@ -150,7 +150,7 @@ def _staged(
         try:
             return _weighted(_feed(snapshot, first, last, columns, spark), snapshot, columns, spark, staging)
         except Exception as error:
-            if snapshot.native or _HIDES_MUCH not in str(error):
+            if snapshot.by_spark or _HIDES_MUCH not in str(error):
                 raise
             staging.drop()
         place = staging.parent / f"{staging.name}_feed"
@@ -211,7 +211,7 @@ def _gained(snapshot: Snapshot, since: int, upto: int, spark: Callable[[], Spark
 
 
 def _rows(snapshot: Snapshot, version: int, spark: Callable[[], SparkSession]) -> int:
-    if not snapshot.native:
+    if not snapshot.by_spark:
         try:
             return RustTable(snapshot.path).count(version)
         except Exception as error:  # noqa: BLE001 - as above

@@ -46,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The source `name` as it is now. `path` is its folder; `native` is empty if delta-rs may read it, else why not.
+    """The source `name` as it is now. `path` is its folder; `by_spark` is empty if delta-rs may read it, else why not.
 
     `schema` is Delta's own, in JSON. `fingerprint` identifies the newest commit, whatever its number.
     """
@@ -56,7 +56,7 @@ class Snapshot:
     table_id: str
     columns: tuple[Column, ...]
     path: str
-    native: str
+    by_spark: str
     schema: str
     fingerprint: str
     configuration: Mapping[str, str] = field(repr=False, compare=False)
@@ -186,7 +186,7 @@ def count_rows(snapshot: Snapshot, spark: Session) -> int | None:
     if served(snapshot.path) is not None:
         try:
             delta = native.table(snapshot.path, snapshot.version)
-            known = native.recorded_size(delta)[0] if snapshot.native else native.rows(delta)
+            known = native.recorded_size(delta)[0] if snapshot.by_spark else native.rows(delta)
         except (DeltaError, OSError, StorageError):
             known = None  # it may serve neither this table nor this store
         if known is not None:
@@ -194,6 +194,16 @@ def count_rows(snapshot: Snapshot, spark: Session) -> int | None:
     if spark is None:
         return None
     return SparkTable(snapshot.path, spark).count(snapshot.version)
+
+
+def count_bytes(snapshot: Snapshot) -> int | None:
+    """The bytes of a source's data files, by its log. None where delta-rs can't open the table."""
+    if served(snapshot.path) is None:
+        return None
+    try:
+        return native.recorded_size(native.table(snapshot.path, snapshot.version))[2]
+    except (DeltaError, OSError, StorageError):
+        return None
 
 
 def _catalog_location(source: Source, spark: Session) -> str:

@@ -135,7 +135,7 @@ class Apply:
     @functools.cached_property
     def _overlaps(self) -> bool:
         """Whether a wave is read while units of the last one run: not where Spark reads, whose settings are theirs."""
-        return not any(s.native for s in self.inputs.snapshots.values())
+        return not any(s.by_spark for s in self.inputs.snapshots.values())
 
     def _lacking(self, view: str, unit: str) -> Outcome | None:
         """The failure of a unit that may not run, or of which something that it reads is gone, or failed."""

@@ -24,5 +24,5 @@ def is_brief(context: Context) -> bool:
 
 def _holds_at_most(snapshot: Snapshot, most: int) -> bool:
     """By the log of a table that delta-rs may read; False where it doesn't tell."""
-    rows = None if snapshot.native else RustTable(snapshot.path).snapshot().rows
+    rows = None if snapshot.by_spark else RustTable(snapshot.path).snapshot().rows
     return rows is not None and rows <= most

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from ivm.engine.rows import Rows, stage
+from ivm.engine.rows import stage
 from ivm.lake.intact import read_through
 from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import beyond_arrow
@@ -259,14 +259,14 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
         columns = [*accumulator_columns(unit.reduce), Column(EPOCH, "bigint")]
         schema = table.snapshot().schema
         assert [c.name for c in columns] == arrow_schema(schema).names
-        summed, folder = functools.partial(_one_batch, unit, state, held), _scratch(context, unit.name)
+        summed = functools.partial(_one_batch, unit, state, held)
         if before[0] > context.limits.result_rows:
+            folder = _scratch(context, unit.name)
+            folder.drop()  # what a compaction left that was stopped
+            table.replace(stage(context.spark(), summed(table_ref(path), ident), folder, columns), schema, commit)
             folder.drop()
-            rows: Rows = stage(context.spark(), summed(table_ref(path), ident), folder, columns)
         else:
-            rows = table.query(summed)
-        table.replace(rows, schema, commit)
-        folder.drop()
+            table.replace(table.query(summed), schema, commit)
         table.vacuum(TRACE_RETENTION_HOURS, commit)
     return Compaction(path, *_pairs(before, _shape(table)))
 

@@ -10,6 +10,8 @@ import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ivm.feed.source import count_bytes, count_rows
+from ivm.lake import native
 from ivm.plan.kinds import StrategyKind
 from ivm.refresh.backfill import check_condition
 from ivm.refresh.context import Context
@@ -17,12 +19,11 @@ from ivm.refresh.planning import plan_epoch
 from ivm.refresh.records import ViewTask
 from ivm.refresh.relations import unit_table
 from ivm.refresh.run import committed_or_raise
-from ivm.table.rust import RustTable
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A source or a view that is read, at a version; rows and bytes are None where only Spark could tell."""
+    """A source or a view that is read, at a version; bytes are None where delta-rs can't open its table."""
 
     relation: str
     version: int | None
@@ -117,9 +118,8 @@ def _work(context: Context, tasks: Iterable[tuple[str, ViewTask]]) -> tuple[Work
 def _reading(context: Context, relation: str) -> Reading:
     if relation in context.sources:
         snapshot = context.snapshots({relation})[relation]
-        if snapshot.native:
-            return Reading(relation, snapshot.version, None, None)
-        return Reading(relation, snapshot.version, *_size(snapshot.path, snapshot.version))
+        rows = count_rows(snapshot, context.spark)
+        return Reading(relation, snapshot.version, rows, count_bytes(snapshot))
     state = context.log.manifest().units.get(relation)
     if state is None or state.version is None:
         return Reading(relation, None, None, None)
@@ -127,9 +127,9 @@ def _reading(context: Context, relation: str) -> Reading:
 
 
 def _size(path: str, version: int) -> tuple[int, int]:
-    """Rows of a table at a version, and the bytes that it has now."""
-    table = RustTable(path)
-    return table.count(version), table.snapshot().bytes
+    """Rows of a table of ours at a version, and the bytes of its files."""
+    table = native.table(path, version)
+    return native.rows(table), native.recorded_size(table)[2]
 
 
 def _seconds(context: Context, view: str) -> float | None:

@@ -168,7 +168,7 @@ class Inputs:
     def _few_changed(self, relation: str, cursor: Cursor) -> bool:
         """Whether the log tells that a delta has few rows, at least one, and is delta-rs's to read."""
         snapshot, upto = self.snapshots[relation], self.plan.sources.get(relation, cursor).version
-        if snapshot.native or cursor.version is None or upto is None or upto <= cursor.version:
+        if snapshot.by_spark or cursor.version is None or upto is None or upto <= cursor.version:
             return False
         told = snapshot.commits.changed(cursor.version + 1, upto)
         return told is not None and told <= self.context.limits.delta_rows
@@ -234,7 +234,7 @@ class Inputs:
                 snapshot.path,
                 version,
                 State.NEW,
-                not snapshot.native,
+                not snapshot.by_spark,
                 delta,
                 self.rows(relation),
                 cursor.version,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from ivm.feed.source import Source, count_rows, inspect
+from ivm.feed.source import Source, count_bytes, count_rows, inspect
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -35,7 +35,7 @@ def partitioned(tmp_path):
 
 def test_a_table_that_only_spark_reads_is_counted_by_its_log(partitioned):
     snapshot = inspect(Source("t", partitioned), None, "auto")
-    assert snapshot.native == "partition columns"
+    assert snapshot.by_spark == "partition columns"
     assert count_rows(snapshot, None) == 9
 
 
@@ -43,6 +43,13 @@ def test_the_count_is_that_of_the_snapshot(partitioned):
     snapshot = inspect(Source("t", partitioned), None, "auto")
     DeltaTable(partitioned).delete("v < 4")
     assert count_rows(snapshot, None) == 9
+
+
+def test_the_bytes_are_those_of_the_snapshot(partitioned):
+    files = pa.table(DeltaTable(partitioned).get_add_actions(flatten=True))
+    snapshot = inspect(Source("t", partitioned), None, "auto")
+    DeltaTable(partitioned).delete()
+    assert count_bytes(snapshot) == sum(files["size_bytes"].to_pylist()) > 0
 
 
 def test_a_table_read_natively_is_counted(tmp_path):

@@ -92,7 +92,7 @@ def test_only_what_lies_between_is_read(lake, column):
     there = [r[column] for r in DeltaTable(str(folder / "events")).to_pyarrow_table().to_pylist()]
     between = [v for v in there if v is not None and ends[0] <= v <= ends[1]]
     assert report.views["recent"].strategy == "incremental"
-    assert bool(pipe.context.snapshots()["events"].native) == (column == "ts")
+    assert bool(pipe.context.snapshots()["events"].by_spark) == (column == "ts")
     assert between
     assert outcome.rows_read == len(between) < len(there)
     assert pipe.verify("recent").equal
