@@ -94,6 +94,17 @@ def change(found: dict[str, Any]) -> Any:
     return lines(f"cost against change, SF{found['scale']:g}", "share of rows changed", series)
 
 
+def means(found: dict[str, Any]) -> Any:
+    """How many times as long the same change takes without each mean."""
+    names = [name for name in found["without"] if name != "all"]
+    series = {
+        LABELS[engine]: [of[name]["times"] if name in of else None for name in names]
+        for engine, of in found["engines"].items()
+    }
+    title = f"without a mean, SF{found['scale']:g}, {found['fractions'][0]:g} of the rows changed"
+    return bars(title, names, series, "times as long", log=False)
+
+
 def same_change(measured: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those that had the same changes as the smallest one, by size."""
     by_scale = sorted(measured, key=lambda found: found["scale"])
@@ -223,6 +234,7 @@ PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "tpch": tpch,
     "alone": alone,
     "change": change,
+    "means": means,
     "degrees": degrees,
     "employees": employees,
     "streams": streams,
@@ -235,7 +247,7 @@ PLOTTED: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 #: Benchmarks whose figures are drawn in the newest shape only.
-CONTESTS = ("tpch", "alone", "change")
+CONTESTS = ("tpch", "alone", "change", "means")
 
 
 def draw(name: str, figure: Any) -> None:

@@ -152,7 +152,13 @@ class Declarations:
         self.context.clock = clock or self.context.clock
 
     @classmethod
-    def load(cls, folder: str | Path, spark: SparkSession | None = None, root: str | Path | None = None) -> Self:
+    def load(
+        cls,
+        folder: str | Path,
+        spark: SparkSession | None = None,
+        root: str | Path | None = None,
+        limits: Limits | None = None,
+    ) -> Self:
         """A pipeline from its folder (pipeline.yml, views/*.sql, checks.yml).
 
         Raises ConfigError, naming file and key.
@@ -167,6 +173,7 @@ class Declarations:
             retention=config.retention,
             mode=config.mode,
             checking=config.checking,
+            limits=limits,
             engine=config.engine,
         )
         declared = [

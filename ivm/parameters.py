@@ -17,8 +17,8 @@ from ivm.errors import ConfigError
 MODES = ("auto", "incremental", "warn", "full")
 LANES = ("auto", "native", "spark")
 #: Who may run a refresh's statements: Spark alone, or (`auto`) the embedded engine those that are portable.
-AUTO = "auto"
-ENGINES = ("spark", AUTO)
+SPARK, AUTO = "spark", "auto"
+ENGINES = (SPARK, AUTO)
 
 #: What file systems allow, less what we put below a root.
 MAX_PATH_BYTES, MAX_PART_BYTES = 3_500, 255

@@ -295,7 +295,7 @@ VERBS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("--engines", "spark,auto", "spark auto", "flink", ","),
         ("--changes", "rf", "all"),
         ("--shell", "--keep"),
-        ("", "tpch", "change", "alone", "other"),
+        ("", "tpch", "change", "alone", "means", "other"),
         ("--folder", "x"),
     ),
     "demo": (("--scale", "0.1", "nan"), ("--batches", "1", "0", "1e9"), ("--folder", "x")),

@@ -70,6 +70,14 @@ def change():
     return result.told(asked("change"), [0], found)
 
 
+def means():
+    every = {"seconds": [2.0], "median": 2.0, "times": 1.0, "chosen": {"incremental": 23}}
+    threads = {"seconds": [4.2], "median": 4.2, "times": 2.1, "chosen": {"incremental": 20, "full": 3}}
+    engines = {"spark": {"all": every, "threads": threads}, "auto": {"all": every}}
+    without = {"all": "as it is", "threads": "one after the other"}
+    return result.told(asked("means"), [0], {"engines": engines, "without": without, "load_after": [0], "verified": {}})
+
+
 # -- turns -----------------------------------------------------------------------------------------
 
 
@@ -148,7 +156,15 @@ def test_the_planner_is_measured_against_the_better_strategy():
     assert rows == [["ivm, Spark", "0.1%", "3.00", "2.00", "4.00", "1.50", "20 incremental, 3 full"]]
 
 
-@pytest.mark.parametrize("found", [contest, alone, change])
+def test_each_mean_is_measured_against_all_of_them():
+    _, rows = result.means_table(means())
+    assert rows == [
+        ["all", "as it is", "2.00", "1.00", "23 incremental", "2.00", "1.00", "23 incremental"],
+        ["threads", "one after the other", "4.20", "2.10", "20 incremental, 3 full", "-", "-", "-"],
+    ]
+
+
+@pytest.mark.parametrize("found", [contest, alone, change, means])
 def test_a_console_shows_all_of_it(found):
     out = io.StringIO()
     show(found(), Console(file=out, width=200))
@@ -247,7 +263,7 @@ TABLES = {
 
 def test_a_page_of_no_figures_says_so(tmp_path):
     text = page.page({}, tmp_path)
-    assert text.count("Not measured.") == 7, "three benchmarks at two scales, and the plot"
+    assert text.count("Not measured.") == 9, "four benchmarks at two scales, and the plot"
     assert "`./run bench tpch --scale 10 --shell --keep`" in text
     assert "](plots" not in text
 
@@ -261,7 +277,7 @@ def test_a_page_of_figures(tmp_path):
     assert "| ivm, Spark | 0.1% | 3.00 | 2.00 | 4.00 | 1.50 | 20 incremental, 3 full |" in text
     assert "![tpch_sf1](plots/tpch_sf1.svg)" in text
     assert "DuckDB, full rebuild DIFFERS in q01: 3 rows, ivm has 4" in text
-    assert text.count("Not measured.") == 4
+    assert text.count("Not measured.") == 6
 
 
 def test_figures_of_an_older_shape_are_not_measured(tmp_path):
@@ -269,7 +285,7 @@ def test_figures_of_an_older_shape_are_not_measured(tmp_path):
     assert page.kept(tmp_path) == {}
 
 
-@pytest.mark.parametrize("found", [contest, alone, change])
+@pytest.mark.parametrize("found", [contest, alone, change, means])
 def test_figures_can_be_drawn(found, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     from benchmarks import plots

@@ -16,7 +16,7 @@ DEMO = Path(os.environ.get("IVM_DEMO_FOLDER", "demo"))
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="tpch, change or alone.")] = "tpch",
+    name: Annotated[str, typer.Argument(help="tpch, change, alone or means.")] = "tpch",
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.", callback=_scale)] = 1.0,
     fraction: Annotated[float, typer.Option(help="Share of rows that change.", callback=share)] = 0.001,
     fractions: Annotated[str, typer.Option(help="Shares for `change`, by commas.")] = "0.0001,0.001,0.01,0.1,0.5",

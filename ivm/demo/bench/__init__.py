@@ -3,6 +3,7 @@
     tpch      a change, one row, nothing: refreshed by ivm's engines, rebuilt by Spark and by DuckDB
     change    at each share of changed rows: what the planner chose, and either strategy forced
     alone     each query by itself: its refresh against its own CREATE OR REPLACE TABLE AS
+    means     each mean that makes a refresh cheap, switched off by itself
 
 Nothing heavy is imported here: Spark's memory is set before anything that starts it is loaded.
 """
@@ -46,12 +47,14 @@ def _run(asked: Asked) -> dict[str, Any]:
     from ivm.demo.bench.contest import contest
     from ivm.demo.bench.crossing import crossing
     from ivm.demo.bench.lake import Lake
+    from ivm.demo.bench.means import means
     from ivm.session import get_session
 
     benches: dict[str, Callable[[Asked, Lake, Steps], dict[str, Any]]] = {
         "tpch": contest,
         "change": crossing,
         "alone": alone,
+        "means": means,
     }
     if asked.name not in benches:
         raise ConfigError(f"There is no benchmark {asked.name!r}.", f"Choose one of: {', '.join(benches)}.")

@@ -124,15 +124,40 @@ def crossing_table(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
     rows = []
     for engine, of in found["engines"].items():
         for share, at in of.items():
-            chosen = ", ".join(f"{n} {strategy}" for strategy, n in at["chosen"].items())
             behind = "-" if at["behind"] is None else f"{at['behind']:.2f}"
             ways = [seconds(at["median"][w]) for w in ("planner", "incremental", "full")]
-            rows.append([LABELS[engine], percent(float(share)), *ways, behind, chosen])
+            rows.append([LABELS[engine], percent(float(share)), *ways, behind, _chosen(at["chosen"])])
     return ["engine", "changed", "planner", "incremental", "full", "against the better", "chosen"], rows
 
 
+def means_table(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of what the same change takes without each mean, by engine."""
+    engines, without = found["engines"], found["without"]
+    columns = ["without", "that is", *(c for e in engines for c in (LABELS[e], "times as long", "chosen"))]
+    names = list(dict.fromkeys(name for of in engines.values() for name in of))
+    rows = [[name, without[name], *(c for of in engines.values() for c in _without(of.get(name)))] for name in names]
+    return columns, rows
+
+
+def _without(at: Mapping[str, Any] | None) -> tuple[str, str, str]:
+    if at is None:
+        return "-", "-", "-"
+    times = "-" if at["times"] is None else f"{at['times']:.2f}"
+    return seconds(at["median"]), times, _chosen(at["chosen"])
+
+
+def _chosen(chosen: Mapping[str, int]) -> str:
+    """How many views were refreshed by which strategy."""
+    return ", ".join(f"{n} {strategy}" for strategy, n in chosen.items())
+
+
 #: The tables of each kind of benchmark.
-TABLES = {"tpch": (contest_table, view_table), "change": (crossing_table,), "alone": (alone_table,)}
+TABLES = {
+    "tpch": (contest_table, view_table),
+    "change": (crossing_table,),
+    "alone": (alone_table,),
+    "means": (means_table,),
+}
 
 
 def remarks(found: Mapping[str, Any]) -> list[str]:
