@@ -8,6 +8,7 @@ refresh: `--commits k` splits each batch into k commits of a relation. Setting a
 "Implementing a TPC-H-like evaluation", 2017-04-24.
 
     python -m benchmarks.from_empty [--data FOLDER] [--batch 1000000] [--sample 100000 --sample 10000 --sample 1000]
+                                    [--engine spark|auto]
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from deltalake import write_deltalake
 
 from benchmarks import report
 from benchmarks.loading import boundaries, generated
+from ivm.parameters import ENGINES, SPARK
 
 #: Seconds at logical batches of 100,000 (one worker) and updates/s, as published.
 PUBLISHED = {
@@ -67,7 +69,7 @@ def _plain(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def pipelines(folder: Path, queries: list[str]) -> Iterator[tuple[str, Any]]:
+def pipelines(folder: Path, queries: list[str], engine: str) -> Iterator[tuple[str, Any]]:
     from ivm.config import load_folder
     from ivm.demo.main import repository
     from ivm.pipeline import Pipeline
@@ -76,7 +78,7 @@ def pipelines(folder: Path, queries: list[str]) -> Iterator[tuple[str, Any]]:
     config = load_folder(repository() / "pipelines" / "tpch")
     for view in config.views:
         if view.name in queries:
-            pipe = Pipeline(view.name, get_session(), folder / "roots" / view.name)
+            pipe = Pipeline(view.name, get_session(), folder / "roots" / view.name, engine=engine)
             for source in config.sources:
                 pipe.source(source.name, source.location, source.primary_key, dict(source.foreign_keys))
             pipe.view(view.name, view.sql, view.mode)
@@ -111,6 +113,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, action="append", default=[])
     parser.add_argument("--commits", type=int, default=1)
     parser.add_argument("--query", action="append")
+    parser.add_argument("--engine", choices=ENGINES, default=SPARK)
     asked = parser.parse_args()
     os.environ.setdefault("IVM_DRIVER_MEMORY", "8g")
     queries = asked.query or sorted(PUBLISHED)
@@ -124,7 +127,7 @@ def main() -> None:
             write_deltalake(
                 str(sources / name), table.slice(0, 0), configuration={"delta.enableChangeDataFeed": "true"}
             )
-        pipes = dict(pipelines(folder, queries))
+        pipes = dict(pipelines(folder, queries, asked.engine))
         refreshed(pipes, {n: [] for n in pipes}, {n: [] for n in pipes})
         # A query is credited with the rows of the relations that it reads.
         reads = {n: list(p.context.compiled[n].program.relations) for n, p in pipes.items()}
@@ -185,9 +188,11 @@ def main() -> None:
         }
         print(f"{name}  {seconds:7.2f} s  {rows[name] / seconds / 1e6:.2f} M/s  {found[name]['strategies']}")
     kind = f"_{asked.commits}_commits" if asked.commits > 1 else ""
+    kind += f"_{asked.engine}" if asked.engine != SPARK else ""
     print(
         report.write(
-            f"from_empty_{asked.batch}{kind}", {"batch": asked.batch, "commits": asked.commits, "queries": found}
+            f"from_empty_{asked.batch}{kind}",
+            {"batch": asked.batch, "commits": asked.commits, "engine": asked.engine, "queries": found},
         )
     )
 

@@ -61,14 +61,17 @@ def _built(engine: str, lake: Lake, steps: Steps) -> dict[str, Refresh]:
 
 
 def _nothing_yet() -> dict[str, Any]:
-    return {way: [] for way in WAYS} | {"chosen": {}}
+    return {way: [] for way in WAYS} | {"chosen": {}, "by_view_s": {way: {} for way in WAYS}}
 
 
 def _keep(at: dict[str, Any], way: str, taken: Taken) -> None:
     """A round's seconds, and how many views the planner refreshed by which strategy in the last one."""
     at[way].append(round(taken.seconds, 3))
+    for view, seconds in taken.by_view.items():
+        at["by_view_s"][way].setdefault(view, []).append(round(seconds, 3))
     if way == PLANNER:
         at["chosen"] = dict(Counter(taken.strategies.values()))
+        at["strategies"] = taken.strategies
 
 
 def with_medians(at: dict[str, Any]) -> dict[str, Any]:
