@@ -19,10 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from ivm.engine.rows import Rows
 from ivm.execute.changes import StoredRowsLackingError
 from ivm.parameters import AUTO
 from ivm.plan.kinds import Publish, StrategyKind
-from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide
+from ivm.planner.lanes import stays_with_spark
+from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide, surely_full
 from ivm.refresh.arrangements import drop_unread
 from ivm.refresh.context import Context
 from ivm.refresh.full import FullBuild
@@ -176,12 +178,18 @@ class Apply:
     def _decided(self, view: str, name: str, lacking: bool = False) -> Strategy:
         """A unit's strategy by what has changed. Raises GapError where that can't be told."""
         unit, state = self.inputs.units[name], self.inputs.manifest.units[name]
-        deltas = self.inputs.deltas(unit, state)
-        facts = {r: self.inputs.facts(r, deltas.get(r)) for r in (*unit.reads, name)}
-        sizes = {r: d.num_rows for r, d in deltas.items()}
         strict = self.context.views[view].mode == "incremental"
         limits = self.context.limits
-        return decide(unit, Known(facts, sizes, state.rows, strict, lacking, limits, lambda: self.inputs.past[name]))
+
+        def known(sizes: Mapping[str, int], deltas: Mapping[str, Rows]) -> Known:
+            facts = {r: self.inputs.facts(r, deltas.get(r)) for r in (*unit.reads, name)}
+            return Known(facts, sizes, state.rows, strict, lacking, limits, lambda: self.inputs.past[name])
+
+        told = self.inputs.told(unit, state)
+        if stays_with_spark(told.values(), limits) and (full := surely_full(unit, known(told, {}))) is not None:
+            return full  # to make such a delta costs about as much
+        deltas = self.inputs.deltas(unit, state)
+        return decide(unit, known({r: d.num_rows for r, d in deltas.items()}, deltas))
 
     def _schedule(self, view: str, unit: str, strategy: Strategy, jobs: list[Job], builds: list[_Build]) -> None:
         if isinstance(strategy, Full):

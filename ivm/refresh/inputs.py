@@ -153,6 +153,11 @@ class Inputs:
             self._deltas[key] = delta if delta.num_rows else None
         return self._deltas[key]
 
+    def told(self, unit: Unit, state: UnitState) -> dict[str, int]:
+        """About how many rows of a unit's sources changed, by their logs; without those that don't tell, or didn't."""
+        counts = {r: self._told(r, state.cursors[r]) for r in unit.reads if r in self.snapshots}
+        return {r: n for r, n in counts.items() if n}
+
     def read_ahead(self, units: Iterable[str]) -> None:
         """Read the sources' deltas since these units' cursors beside each other, where delta-rs can and they are few.
 
@@ -167,11 +172,19 @@ class Inputs:
 
     def _few_changed(self, relation: str, cursor: Cursor) -> bool:
         """Whether the log tells that a delta has few rows, at least one, and is delta-rs's to read."""
-        snapshot, upto = self.snapshots[relation], self.plan.sources.get(relation, cursor).version
-        if snapshot.by_spark or cursor.version is None or upto is None or upto <= cursor.version:
+        if self.snapshots[relation].by_spark:
             return False
-        told = snapshot.commits.changed(cursor.version + 1, upto)
-        return told is not None and told <= self.context.limits.delta_rows
+        told = self._told(relation, cursor)
+        return told is not None and 0 < told <= self.context.limits.delta_rows
+
+    def _told(self, relation: str, cursor: Cursor) -> int | None:
+        """About how many rows of a source changed since a cursor, by its log; None where that doesn't tell."""
+        upto = self.plan.sources.get(relation, cursor).version
+        if cursor.version is None or upto is None:
+            return None
+        if upto <= cursor.version:
+            return 0
+        return self.snapshots[relation].commits.changed(cursor.version + 1, upto)
 
     def _try_delta(self, relation: str, cursor: Cursor) -> None:
         try:

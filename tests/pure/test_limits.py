@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from ivm.errors import ConfigError
+from ivm.feed.deltas import source_delta
 from ivm.pipeline import Pipeline
 from ivm.planner.limits import AUTO, CLUSTER, EMBEDDED
 from tests.pure.duck_session import DuckSession
@@ -71,6 +72,23 @@ def test_too_much_is_refreshed_in_full(built, limits, code):
     pipe = built(limits)
     assert pipe.refresh().ok
     assert code in {o.code for o in pipe.context.log.outcomes(pipe.context.log.manifest().epoch).values()}
+    assert all(pipe.verify(view) for view in (*VIEWS, *FIRST))
+
+
+def test_a_large_delta_that_is_not_needed_is_not_made(built, monkeypatch):
+    made = []
+
+    def spied(snapshot, *rest):
+        made.append(snapshot.name)
+        return source_delta(snapshot, *rest)
+
+    monkeypatch.setattr("ivm.refresh.inputs.source_delta", spied)
+    pipe = built(replace(EMBEDDED, small_input=1, delta_rows=0))
+    assert {r.strategy for r in pipe.refresh().views.values()} == {"full"}
+    assert made == []
+    pipe = built(replace(EMBEDDED, small_input=1))
+    assert pipe.refresh().ok
+    assert "orders" in made, "what this process can hold is read, and decides"
     assert all(pipe.verify(view) for view in (*VIEWS, *FIRST))
 
 

@@ -20,6 +20,7 @@ from ivm.planner.strategy import (
     Regroup,
     Unchanged,
     decide,
+    surely_full,
 )
 from ivm.rewrite.slices import Facts
 from tests.pure.test_compile import BIG, RELATIONS, program
@@ -76,6 +77,20 @@ def test_what_is_known_decides():
     (product,) = program("SELECT o.ok, l.n FROM orders o JOIN lines l ON l.n < o.ok").units
     assert decide(product, known(product, BIG)).code == "cost"
     assert isinstance(decide(product, known(product)), Linear)
+
+
+@pytest.mark.parametrize(
+    ("changed", "full"),
+    [(1_000, False), (499_000, False), (500_000, False), (999_000, False), (1_000_000, True), (2_000_000, True)],
+)
+def test_logs_alone_decide_only_where_half_of_what_they_tell_would_do(changed, full):
+    (unit,) = program("SELECT ok FROM orders WHERE ck > 1").units
+    found = surely_full(unit, known(unit, BIG, changed=changed))
+    assert (found is not None) is full
+    if full:
+        assert found.code == "cost"
+        assert f"{changed:,} rows changed" in found.reason
+    assert surely_full(unit, known(unit, BIG, changed=changed, strict=True)) is None, "its mode decides"
 
 
 @pytest.mark.parametrize("kind", [" ALL", ""])
