@@ -85,6 +85,34 @@ def source_delta(
     return consolidate(weighted, columns)
 
 
+#: So many rows of a commit's feed show how many of them cancel out; of so many commits, the largest.
+_SAMPLE, _SAMPLED = 50_000, 20
+
+
+def expected_changes(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str]) -> int | None:
+    """About how many rows the delta of versions since < v <= upto has; little is read for that.
+
+    The log tells how many rows changed. A MERGE that sets rows to what they were changes few of these: the first rows
+    of each commit's feed are consolidated, and the others taken for alike. None where the log doesn't tell, there is no
+    feed, or delta-rs can't read it.
+    """
+    if snapshot.by_spark or not snapshot.commits.fed(since + 1, upto):
+        return None
+    counts = {v: snapshot.commits.changed(v, v) for v in range(since + 1, upto + 1)}
+    told = {v: n for v, n in counts.items() if n}
+    if None in counts.values():
+        return None
+    left = float(sum(told.values()))
+    for version in sorted(told, key=lambda v: -told[v])[:_SAMPLED]:
+        feed = _by_delta_rs(snapshot, version, version, columns, _SAMPLE)
+        if feed is None:
+            return None
+        if feed.num_rows:
+            kept = consolidate(of_change_feed(feed, columns), columns).num_rows
+            left -= told[version] * (1 - kept / feed.num_rows)
+    return round(left)
+
+
 def _here(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], most: int) -> pa.Table | None:
     """The changes with WEIGHT, more than `most` of them where there are more; None where Spark is to read them."""
     if snapshot.by_spark:

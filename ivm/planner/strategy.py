@@ -199,15 +199,17 @@ def decide(unit: Unit, known: Known) -> Strategy:
 
 
 def surely_full(unit: Unit, known: Known) -> Full | None:
-    """The full refresh of a unit, where it is cheaper by what logs tell of its deltas (`known.deltas`), unread.
+    """The full refresh of a unit, where it is cheaper by what is expected of its deltas (`known.deltas`), unread.
 
-    A log counts a row each time that it changed; the costs are so far apart that it holds for half as many.
+    It is cheaper for half as many changed rows, too.
     """
     rows = {r: known.facts[r].rows for r in unit.reads}
     choice = _incremental(unit, known, rows).choice
     if choice.strategy != StrategyKind.FULL or choice.cost_incremental < 2 * choice.cost_full:
         return None
-    told = f"by the logs {sum(known.deltas.values()):,} rows changed, where a full refresh reads {choice.cost_full:,}"
+    told = (
+        f"by the logs about {sum(known.deltas.values()):,} rows changed, and a full refresh reads {choice.cost_full:,}"
+    )
     return Full("cost", f"{told}, so it is cheaper")
 
 

@@ -186,8 +186,11 @@ class Apply:
             return Known(facts, sizes, state.rows, strict, lacking, limits, lambda: self.inputs.past[name])
 
         told = self.inputs.told(unit, state)
-        if stays_with_spark(told.values(), limits) and (full := surely_full(unit, known(told, {}))) is not None:
-            return full  # to make such a delta costs about as much
+        if stays_with_spark(told.values(), limits) and surely_full(unit, known(told, {})) is not None:
+            expected = self.inputs.expected(unit, state)
+            full = surely_full(unit, known(expected, {})) if expected is not None else None
+            if full is not None:
+                return full  # without the delta, which would cost about as much
         deltas = self.inputs.deltas(unit, state)
         return decide(unit, known({r: d.num_rows for r, d in deltas.items()}, deltas))
 

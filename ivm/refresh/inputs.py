@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ivm.engine.rows import Rows, StagedRows, few, stage
-from ivm.feed.deltas import GapError, source_delta
+from ivm.feed.deltas import GapError, expected_changes, source_delta
 from ivm.feed.found import FoundRows
 from ivm.feed.input import Accumulators, Input
 from ivm.feed.source import Snapshot, count_rows
@@ -63,6 +63,7 @@ class Inputs:
         self.snapshots, self.missing = context.survey()
         self.units: dict[str, Unit] = {u.name: u for c in context.compiled.values() for u in c.program.units}
         self._deltas: dict[str, Rows | None] = {}
+        self._sampled: dict[str, int | None] = {}
         self._staged = itertools.count()
         self._gaps: dict[str, GapError] = {}
         self._source_rows: dict[str, int | None] = {}
@@ -157,6 +158,29 @@ class Inputs:
         """About how many rows of a unit's sources changed, by their logs; without those that don't tell, or didn't."""
         counts = {r: self._told(r, state.cursors[r]) for r in unit.reads if r in self.snapshots}
         return {r: n for r, n in counts.items() if n}
+
+    def expected(self, unit: Unit, state: UnitState) -> dict[str, int] | None:
+        """As `told`, less what cancels out of large deltas by the first rows of their feeds.
+
+        None where these can't tell.
+        """
+        found: dict[str, int] = {}
+        for relation, changed in self.told(unit, state).items():
+            cursor = state.cursors[relation]
+            few = changed <= self.context.limits.delta_rows
+            expected = changed if few else self._expected(relation, cursor)
+            if expected is None:
+                return None
+            found[relation] = expected
+        return found
+
+    def _expected(self, relation: str, cursor: Cursor) -> int | None:
+        key = _key(relation, cursor)
+        if key not in self._sampled:
+            upto, columns = self.plan.sources[relation].version, [c.name for c in self.columns(relation)]
+            snapshot = self.snapshots[relation]
+            self._sampled[key] = expected_changes(snapshot, cursor.version or 0, upto or 0, columns)
+        return self._sampled[key]
 
     def read_ahead(self, units: Iterable[str]) -> None:
         """Read the sources' deltas since these units' cursors beside each other, where delta-rs can and they are few.

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from ivm.feed.deltas import GapError, source_delta
+from ivm.feed.deltas import GapError, expected_changes, source_delta
 from ivm.feed.source import Source, gap, inspect
 from ivm.lake import native
+from ivm.table.rust import RustTable
 
 CHANGES = ("append", "update", "update_where", "delete", "merge", "overwrite", "replace_where", "optimize")
 
@@ -91,6 +92,45 @@ def test_changes_by_delta_rs_are_told_in_full_or_are_a_gap(tmp_path):
         shutil.rmtree(path)
     assert outcomes["delta"] > 20
     assert outcomes["gap"] > 5
+
+
+def merged(path: Path, matched: pa.Table) -> None:
+    merge = DeltaTable(str(path)).merge(matched, "t.k = s.k", source_alias="s", target_alias="t")
+    merge.when_matched_update({"v": "s.v"}).execute()
+
+
+def test_what_cancels_out_is_not_expected(tmp_path):
+    put(tmp_path, *((k, 0) for k in range(1000)))
+    read = inspect(Source("t", str(tmp_path)), None, "auto")
+    merged(tmp_path, rows(*((k, int(k < 400)) for k in range(1000))))
+    put(tmp_path, *((k, 0) for k in range(1000, 1010)))
+    now = inspect(Source("t", str(tmp_path)), None, "auto")
+    assert now.commits.changed(read.version + 1, now.version) == 2010
+    assert expected_changes(now, read.version, now.version, ["k", "v"]) == 810
+    assert expected_changes(now, read.version, now.version, ["k"]) == 10, "v is not asked for"
+    assert source_delta(now, read.version, now.version, ["k", "v"], no_spark).num_rows == 810
+
+
+def test_a_delta_is_expected_by_the_first_rows_of_its_feed(tmp_path, monkeypatch):
+    put(tmp_path, *((k, 0) for k in range(50_000)))
+    read = inspect(Source("t", str(tmp_path)), None, "auto")
+    merged(tmp_path, rows(*((k, k % 2) for k in range(50_000))))
+    now = inspect(Source("t", str(tmp_path)), None, "auto")
+    asked = []
+    feed = RustTable.feed
+    monkeypatch.setattr("ivm.feed.deltas._SAMPLE", 5_000)
+    monkeypatch.setattr(RustTable, "feed", lambda *given: asked.append(feed(*given)) or asked[-1])
+    expected = expected_changes(now, read.version, now.version, ["k", "v"])
+    assert 40_000 < expected < 60_000, "half of 100,000 cancels out"
+    assert [5_000 < rows_.num_rows < 20_000 for rows_ in asked] == [True]
+
+
+def test_nothing_is_expected_without_a_feed(tmp_path):
+    write_deltalake(str(tmp_path), rows((1, 1)))
+    read = inspect(Source("t", str(tmp_path)), None, "auto")
+    write_deltalake(str(tmp_path), rows((2, 2)), mode="append")
+    now = inspect(Source("t", str(tmp_path)), None, "auto")
+    assert expected_changes(now, read.version, now.version, ["k", "v"]) is None
 
 
 def test_a_feed_that_does_not_add_up_is_a_gap(tmp_path):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable
 
 from ivm.errors import ConfigError
 from ivm.feed.deltas import source_delta
@@ -73,6 +75,20 @@ def test_too_much_is_refreshed_in_full(built, limits, code):
     assert pipe.refresh().ok
     assert code in {o.code for o in pipe.context.log.outcomes(pipe.context.log.manifest().epoch).values()}
     assert all(pipe.verify(view) for view in (*VIEWS, *FIRST))
+
+
+def test_a_large_delta_that_cancels_out_is_made(built):
+    pipe = built(replace(EMBEDDED, small_input=1, delta_rows=0))
+    assert pipe.refresh().ok
+    orders = DeltaTable(pipe.context.sources["orders"].location)
+    rows = orders.to_pyarrow_table()
+    once = rows.group_by("id").aggregate([([], "count_all")]).filter(pc.field("count_all") == 1)["id"]
+    rows = rows.filter(pc.is_in(rows["id"], once.combine_chunks()))
+    assert rows.num_rows > 1
+    merge = orders.merge(rows, "t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update_all().execute()  # each row becomes what it was
+    report = pipe.refresh()
+    assert {(r.strategy, r.error) for r in report.views.values()} == {("unchanged", "")}
 
 
 def test_a_large_delta_that_is_not_needed_is_not_made(built, monkeypatch):
