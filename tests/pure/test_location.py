@@ -166,7 +166,7 @@ def test_a_source_on_s3_is_read_and_counted_without_spark(s3):
     write_deltalake(table, pa.table({"n": [1, 2, 3]}), configuration=feed)
     write_deltalake(table, pa.table({"n": [4]}), mode="append")
     found = inspect(Source("t", location(table.replace("s3:", "s3a:"), "t")), None, "native")
-    assert (found.native, found.path, found.version) == ("", table, 1)
+    assert (found.by_spark, found.path, found.version) == ("", table, 1)
     assert found.fingerprint == fingerprint(table, 1) != fingerprint(table, 0)
     assert found.commits.gained(1, 1) == native.rows(native.table(table)) - 3 == 1
     assert found.commits.at(1) is not None
