@@ -50,7 +50,7 @@ LOCAL_CONF = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": str(max(2, 2 * (os.cpu_count() or 1))),
     # For where rows are many: adaptive execution puts small parts together again, and nothing splits large ones. In
-    # four parts a delta of 40 M rows of TPC-H's lineitem found no memory in a heap of 6 GiB.
+    # four parts a refresh after half of TPC-H's SF10 had changed found no memory in a heap of 6 GiB.
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
     # Spark's 10,000 tasks for VACUUM to list one folder took a minute and a half on two cores.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * (os.cpu_count() or 1)),
