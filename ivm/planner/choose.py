@@ -1,10 +1,11 @@
 """Incremental or full, by the rows each would read, and by what about as many took before.
 
-A full refresh reads every input once. An incremental one reads the delta twice over (from the feed, and in its
-statements), and the rows that the changed ones meet: as many as if all were spread evenly; of a delta too large for
-this process each counts for several. Where the inputs are small both cost their fixed overhead and incremental is
-kept, because it tells what changed. Where the unit's own refreshes of about as many rows tell clearly otherwise
-(`ivm.planner.learned`), they are believed.
+A full refresh reads every input once, and costs its fixed overhead, as much as reading `small_input` rows. An
+incremental one reads the delta twice over (from the feed, and in its statements), and the rows that the changed ones
+meet: as many as if all were spread evenly. Each of these is looked for, compared and written, so it costs several rows
+that are only scanned; more, where they are too many for this process. Where both inputs and change are small,
+incremental is kept, because it tells what changed. Where the unit's own refreshes of about as many rows tell clearly
+otherwise (`ivm.planner.learned`), they are believed.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from ivm.planner.lanes import stays_with_spark
 from ivm.planner.learned import Past, better
 from ivm.planner.limits import EMBEDDED, Limits
 
-#: A changed row, in units of a scanned one (measured on TPC-H from empty,
-#: where batches of a third to an eighth of all rows arrive).
+#: A changed row is read from the feed and by a statement.
 CHANGED = 2
-#: Where a delta is too large for this process, each row that is read for it costs so many times as much: Spark stages
-#: delta, keys and slices, and compares them. Measured on TPC-H at SF10 with a tenth of all rows changed: eleven units
-#: took 2 to 30 times as long as their full builds by the same count of rows, the median 9.5 times.
+#: Where a delta, or what it meets, is too large for this process, each row that is read for it costs so many scanned
+#: ones: Spark stages delta, keys and slices, and compares them. Measured on TPC-H at SF10 with a tenth of all rows
+#: changed: eleven units took 2 to 30 times as long as their full builds by the same count of rows, the median 9.5.
 STAGED = 10
 #: Rows that a changed row meets in its window partition, in a recursion's iterations, and between the old and the new
 #: value of a bound: nobody knows.
@@ -35,9 +35,12 @@ BOTH_STATES = 2
 
 @dataclass(frozen=True)
 class Choice:
+    """Costs are rows to read; `weighed` are the incremental ones in rows that a full refresh reads at the same cost."""
+
     strategy: StrategyKind
     cost_incremental: int
     cost_full: int
+    weighed: int
     reason: str = ""
 
 
@@ -57,11 +60,11 @@ def choose(
 
     >>> choose({"t": 1_000_000}, {"t": 1_000}, strict=False).strategy.value
     'incremental'
-    >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False).strategy.value
+    >>> choose({"t": 1_000_000}, {"t": 150_000}, strict=False).strategy.value
     'incremental'
-    >>> choose({"t": 1_000_000}, {"t": 400_000}, strict=False, met=400_000).strategy.value
+    >>> choose({"t": 1_000_000}, {"t": 150_000}, strict=False, met=150_000).strategy.value
     'full'
-    >>> choose({"t": 1_000_000, "u": 10}, {"u": 1}, strict=False, whole=["t"]).strategy.value
+    >>> choose({"t": 2_000_000, "u": 10}, {"u": 1}, strict=False, whole=["t"]).strategy.value
     'full'
     >>> choose({"t": 100_000_000}, {"t": 8_000_000}, strict=False).strategy.value
     'full'
@@ -69,30 +72,29 @@ def choose(
     'incremental'
     """
     full = sum(n or 0 for n in rows.values())
+    in_full = full + limits.small_input
     changed = sum(deltas.values())
+    read_whole = BOTH_STATES * sum(rows[r] or 0 for r in whole)
     by_delta = CHANGED * changed + met
-    if stays_with_spark(deltas.values(), limits):
-        by_delta *= STAGED
-    incremental = by_delta + BOTH_STATES * sum(rows[r] or 0 for r in whole)
-    if strict or any(n is None for n in rows.values()) or full < limits.small_input:
-        return Choice(StrategyKind.INCREMENTAL, incremental, full)
+    staged = stays_with_spark(deltas.values(), limits) or by_delta > limits.slice_rows
+    by_delta_weighed = by_delta * (STAGED if staged else limits.delta_price)
+    incremental, weighed = by_delta + read_whole, by_delta_weighed + read_whole
+    small = full < limits.small_input and weighed < in_full
+    if strict or any(n is None for n in rows.values()) or small:
+        return Choice(StrategyKind.INCREMENTAL, incremental, full, weighed)
     if learned := better(incremental, full, past(), limits):
         strategy, why = learned
-        return Choice(strategy, incremental, full, why)
-    if incremental < full:
-        return Choice(StrategyKind.INCREMENTAL, incremental, full)
-    if by_delta < full:
+        return Choice(strategy, incremental, full, weighed, why)
+    if weighed < in_full:
+        return Choice(StrategyKind.INCREMENTAL, incremental, full, weighed)
+    if by_delta_weighed < in_full:
         why = (
             f"no equality leads from this change to the rows of {', '.join(sorted(whole))} it affects, "
             "so a full refresh is cheaper"
         )
-        return Choice(StrategyKind.FULL, incremental, full, why)
-    return Choice(
-        StrategyKind.FULL,
-        incremental,
-        full,
-        f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper",
-    )
+        return Choice(StrategyKind.FULL, incremental, full, weighed, why)
+    why = f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper"
+    return Choice(StrategyKind.FULL, incremental, full, weighed, why)
 
 
 def met_rows(

@@ -18,8 +18,10 @@ class Limits:
     #: Up to this many rows a relation is read whole: cheaper than collecting keys.
     whole_rows: int = 2_000
     #: Up to this many rows a relation that must be read whole is loaded by the native lane; above, Spark scans it,
-    #: which counts as cost.
-    native_whole_rows: int = 20_000
+    #: which counts as cost. Measured on TPC-H at SF10, where up to 300,000 such rows are read: a tenth of a refresh.
+    native_whole_rows: int = 1_000_000
+    #: Of a relation of up to so many rows all units read the same slice; of a larger one each what it asks for itself.
+    shared_rows: int = 1_000_000
     #: Of more rows of accumulators those of the affected groups are looked for by their keys.
     searched_rows: int = 20_000
     #: Where keys can't be looked for, up to this many are handed over as Parquet; above, Spark scans them.
@@ -63,8 +65,11 @@ class Limits:
     # -- what is chosen
     #: A batch of more than this share of its table's rows is published by writing the table anew; others are merged.
     anew_share: float = 0.3
-    #: Below this many input rows a full refresh saves nothing.
-    small_input: int = 200_000
+    #: A full refresh costs as much as reading so many rows more than it reads: about a second on TPC-H at SF1.
+    small_input: int = 1_000_000
+    #: What a row that is read for a delta costs, in rows that a full refresh reads. Measured on TPC-H at SF1 with a
+    #: hundredth of all rows changed: some 3 and 0.6 microseconds.
+    delta_price: int = 5
     #: What refreshes took before is believed where it tells of a difference of more seconds than this.
     learned_seconds: float = 1.0
     #: A product without an equality of more rows than this is built with a warning.
@@ -79,10 +84,10 @@ class Limits:
 
 #: Spark in this process, or a small server beside it. Measured on two cores.
 EMBEDDED = Limits()
-#: Where the embedded engine runs what it can (`engine: auto`): a million rows are read and grouped here in some tenths
-#: of a second, and a full refresh, which is Spark's, takes seconds. Measured on TPC-H q11 and q15 at SF10: 0.1 s each,
-#: where Spark took 4 s and 1.4 s.
-AUTO = replace(EMBEDDED, native_whole_rows=1_000_000, small_input=1_000_000)
+#: Where the embedded engine runs what it can (`engine: auto`): a million rows are read and grouped in some tenths of a
+#: second, and a full refresh, which is Spark's, takes seconds. Measured on TPC-H q11 and q15 at SF10: 0.1 s each,
+#: where Spark took 4 s and 1.4 s. A row that is read for a delta took 0.4 microseconds there (see `delta_price`).
+AUTO = replace(EMBEDDED, delta_price=1)
 #: Spark on other machines: statements wait for executors, not for the cores here, so more of them overlap.
 #: Nothing else was measured there yet.
-CLUSTER = replace(EMBEDDED, threads=8)
+CLUSTER = replace(EMBEDDED, threads=8, native_whole_rows=20_000)
