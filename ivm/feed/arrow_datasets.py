@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+import itertools
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.errors import LargeReadError
-from ivm.feed.datasets import Datasets, Part
-from ivm.feed.found import FoundRows, any_of, parts
+from ivm.feed.datasets import NOTHING, Asker, Datasets, Part
+from ivm.feed.found import FoundRows, any_of, but
 from ivm.feed.input import Input
 from ivm.lake import native, parquet
 from ivm.lake.keyed import KeyedReader
@@ -26,28 +30,113 @@ from ivm.table.spark import picked_by
 from ivm.zset.weighted import without
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """What one round read of a relation: all rows that its matches mean, with the columns of those who ask for any."""
+
+    rows: pa.Table
+    matches: frozenset[Match]
+    wanted: tuple[Wanted, ...]
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What some units ask for of a relation apart from others: the same matches, the columns that any of them reads."""
+
+    number: int
+    matches: frozenset[Match]
+    columns: tuple[str, ...]
+
+
 class ArrowDatasets(Datasets):
     """Slices are Arrow tables.
 
-    Loading raises LargeReadError for one of more rows than the profile's `slice_rows`.
+    Of a relation of many rows each round reads the columns that those need who ask in it, and each unit gets what it
+    asked for itself; of fewer rows (`shared_rows`) all get the same. Loading raises LargeReadError for a slice of more
+    rows than the profile's `slice_rows`.
     """
 
     def _begin(self) -> None:
-        self._slices: dict[str, pa.Table] = {}
+        self._wholly: dict[str, pa.Table] = {}
+        self._pieces: dict[str, list[_Piece]] = {}
         self._keys_of: dict[Match, pa.Table] = {}
-        self._matched: dict[str, list[Wanted]] = {}
         self._found = FoundRows(0)
+        #: What the rounds before found: it is not read again for this one.
+        self._mine = FoundRows(sys.maxsize)
+        self._askers: Sequence[Asker] = ()
+        self._later: Mapping[str, Collection[str]] = NOTHING
+        #: What is told apart of a relation, and what this view of the datasets reads of it.
+        self._apart: dict[str, dict[frozenset[Match], _Own]] = {}
+        self._own: dict[str, _Own] = {}
 
     def sharing(self, found: FoundRows) -> ArrowDatasets:
         """These datasets, recalling what others of the epoch found, and letting them recall what these find."""
         self._found = found
         return self
 
-    def load(self, requests: Requests) -> None:
+    def load(
+        self, requests: Requests, askers: Sequence[Asker] = (), later: Mapping[str, Collection[str]] = NOTHING
+    ) -> None:
+        self._askers, self._later = askers, later
+        self._apart = {r: self._told_apart(r) for r in {r for r, _ in requests.matches} if self._is_large(r)}
         super().load(requests)
-        for relation, wanted in self._matched.items():
+        for relation, pieces in self._pieces.items():
             source = self.inputs[relation]
-            self._found.keep(source.path, source.version, self._slices[relation], wanted)
+            for piece in pieces:
+                self._found.keep(source.path, source.version, piece.rows, piece.wanted)
+
+    def seen_by(self, asker: Asker) -> ArrowDatasets:
+        view = copy.copy(self)
+        view._own = {r: apart[asker.of(r)] for r, apart in self._apart.items() if r not in self._wholly}
+        return view
+
+    def _is_large(self, relation: str) -> bool:
+        rows = self.inputs[relation].rows
+        return bool(self._askers) and (rows is None or rows > self._limits.shared_rows)
+
+    def _told_apart(self, relation: str) -> dict[frozenset[Match], _Own]:
+        columns: dict[frozenset[Match], set[str]] = {}
+        for asker in self._askers:
+            columns.setdefault(asker.of(relation), set()).update(asker.columns.get(relation, ()))
+        return {
+            matches: _Own(number, matches, self._in_order(relation, columns[matches]))
+            for number, matches in enumerate(sorted(columns, key=lambda of: sorted(map(repr, of))))
+        }
+
+    def _in_order(self, relation: str, names: Collection[str]) -> tuple[str, ...]:
+        """The relation's columns of these names; at least one, since a row needs one."""
+        known = self.inputs[relation].schema.names
+        return tuple(n for n in known if n in names) or tuple(known[:1])
+
+    def _called(self, relation: str, part: Part) -> str:
+        own = self._own.get(relation) if part is not Part.DELTA else None
+        return super()._called(relation, part) + ("" if own is None else f"_{own.number}")
+
+    def _slice_rows(self, relation: str) -> int:
+        """At most so many: those of the rounds in which it was asked for."""
+        own = self._own.get(relation)
+        if own is None:
+            return super()._slice_rows(relation)
+        return sum(p.rows.num_rows for p in self._pieces.get(relation, ()) if p.matches & own.matches)
+
+    def _slice(self, relation: str) -> pa.Table:
+        """The rows of a relation that this view of the datasets reads, each once."""
+        if relation in self._wholly:
+            return self._wholly[relation]
+        own = self._own.get(relation)
+        columns = self.inputs[relation].schema.names if own is None else list(own.columns)
+        schema = pa.schema([self.inputs[relation].schema.field(c) for c in columns])
+        parts, before = [schema.empty_table()], list[Wanted]()
+        for piece in self._pieces.get(relation, ()):
+            mine = piece.matches if own is None else piece.matches & own.matches
+            if not mine or not piece.wanted:
+                continue
+            rows, wanted = piece.rows.select(columns), self._wanted(mine)
+            if mine != piece.matches:
+                rows = rows.filter(any_of(wanted, rows)) if wanted else rows.slice(0, 0)
+            parts.append(but(before, rows))
+            before += wanted
+        return pa.concat_tables(parts)
 
     @classmethod
     def beside(cls, other: Datasets, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
@@ -80,7 +169,7 @@ class ArrowDatasets(Datasets):
             table = native.table(source.path, source.version)
             found = native.read(table, [c.name for c in source.columns]).cast(source.schema)
         if found is not None:
-            self._slices[relation] = found
+            self._wholly[relation] = found
             self._whole.add(relation)
             self._sliced[relation] = found.num_rows
 
@@ -88,14 +177,22 @@ class ArrowDatasets(Datasets):
         """The keys of all relations first, from the rows of earlier rounds; then the relations are read."""
         with ThreadPoolExecutor(self._limits.threads) as pool:
             wanted = dict(zip(asked, pool.map(self._wanted, asked.values()), strict=True))
-            found = list(pool.map(lambda r: self._read_round(r, number, wanted[r]), wanted))
+            found = list(pool.map(lambda r: self._read_round(r, number, self._columns(r, asked[r]), wanted[r]), wanted))
         for (relation, mine), rows in zip(wanted.items(), found, strict=True):
-            before = self._slices.get(relation, self.inputs[relation].schema.empty_table())
-            self._matched.setdefault(relation, []).extend(mine)
-            self._slices[relation] = pa.concat_tables([before, rows])
-            self._sliced[relation] = self._slices[relation].num_rows
+            source = self.inputs[relation]
+            self._pieces.setdefault(relation, []).append(_Piece(rows, frozenset(asked[relation]), tuple(mine)))
+            self._mine.keep(source.path, source.version, rows, mine)
+            self._sliced[relation] = self._sliced.get(relation, 0) + rows.num_rows
 
-    def _wanted(self, matches: set[Match]) -> list[Wanted]:
+    def _columns(self, relation: str, matches: set[Match]) -> list[str]:
+        """The columns that those read who ask for any of these matches, and those who will afterwards."""
+        if relation not in self._apart:
+            return list(self.inputs[relation].schema.names)
+        asking = (own for own in self._apart[relation].values() if own.matches & matches)
+        names = itertools.chain(self._later.get(relation, ()), *(own.columns for own in asking))
+        return list(self._in_order(relation, set(names)))
+
+    def _wanted(self, matches: Collection[Match]) -> list[Wanted]:
         """What the matches ask for: the keys of the same columns together, each range by itself."""
         alike: dict[tuple[str, ...], list[pa.Table]] = {}
         ranges = []
@@ -111,22 +208,23 @@ class ArrowDatasets(Datasets):
         }
         return [*ranges, *(Wanted(columns, keys) for columns, keys in together.items())]
 
-    def _read_round(self, relation: str, number: int, wanted: Sequence[Wanted]) -> pa.Table:
-        """The rows that are wanted in a round, but those that an earlier one found: recalled, or read."""
-        source, earlier = self.inputs[relation], self._matched.get(relation, [])
+    def _read_round(self, relation: str, number: int, columns: Sequence[str], wanted: Sequence[Wanted]) -> pa.Table:
+        """The rows that are wanted in a round: recalled of earlier ones, of other datasets, or read."""
+        source = self.inputs[relation]
+        schema = pa.schema([source.schema.field(c) for c in columns])
         most = self._limits.slice_rows - self._sliced.get(relation, 0)
-        fresh = [new for w in wanted if (new := parts(w, earlier)[1]) is not None]
-        columns = [c.name for c in source.columns]
-        recalled, known, left = self._found.recall(source.path, source.version, columns, fresh)
-        rows = recalled.cast(source.schema) if recalled is not None else source.schema.empty_table()
+        parts, known, left = [schema.empty_table()], list[Wanted](), list(wanted)
+        for found in (self._mine, self._found):
+            recalled, answered, left = found.recall(source.path, source.version, columns, left)
+            if recalled is not None:
+                parts.append(but(known, recalled.cast(schema)))
+                known += answered
         if left:
-            read = self._read(source, number, columns, left, most).cast(source.schema)
-            if known:
-                read = read.filter(pc.invert(any_of(known, read)))
-            rows = pa.concat_tables([rows, read])
+            parts.append(but(known, self._read(source, number, columns, left, most).cast(schema)))
+        rows = pa.concat_tables(parts)
         if rows.num_rows > most:
             raise LargeReadError(f"more than {most:,} rows")
-        return rows.filter(pc.invert(any_of(earlier, rows))) if earlier else rows
+        return rows
 
     def _read(
         self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
@@ -135,14 +233,11 @@ class ArrowDatasets(Datasets):
         folder = self._scratch / f"{self.tag}_{source.relation}_{number}"
         indexes = [source.index(w) for w in wanted]
         if all(indexes):
-            rows = source.schema.empty_table()
+            parts = []
             for i, (index, wanted_) in enumerate(zip(indexes, wanted, strict=True)):
                 assert index is not None
-                more = index.find(columns, wanted_, folder / str(i)).cast(source.schema)
-                for earlier in wanted[:i]:
-                    more = more.filter(pc.invert(earlier.of(more)))
-                rows = pa.concat_tables([rows, more])
-            return rows
+                parts.append(but(wanted[:i], index.find(columns, wanted_, folder / str(i))))
+            return pa.concat_tables(parts)
         if source.native:
             keys = [(w.columns, w.keys, w.between) for w in wanted]
             return self._reader(source.relation).find(columns, keys, folder, most=most)
@@ -169,14 +264,26 @@ class ArrowDatasets(Datasets):
             delta = self._delta(provider.relation)
             if delta is not None:
                 parts.append(self._provided(delta, provider, [provider.via] if provider.via is not None else None))
-            if provider.level != DELTA and provider.relation in self._slices:
-                parts.append(self._provided(self._slices[provider.relation], provider, self._rounds.through(match)))
+            if provider.level != DELTA:
+                parts += self._provided_by_slice(provider, self._rounds.through(match))
             keys = pa.concat_tables(parts) if parts else pa.table({})
             if match.between:
                 self._keys_of[match] = ends(keys)
             else:
                 self._keys_of[match] = distinct(keys if match.nulls else keys.drop_null()) if parts else keys
         return self._keys_of[match]
+
+    def _provided_by_slice(self, provider: Provider, through: Sequence[Match] | None) -> list[pa.Table]:
+        """As `_provided`, of the rows that are there by now. Who asks for the provider's columns asked for its rows."""
+        if provider.relation in self._wholly:
+            return [self._provided(self._wholly[provider.relation], provider, through)]
+        needed = {*provider.columns, *(f.column for f in provider.filters)}
+        parts = []
+        for piece in self._pieces.get(provider.relation, ()):
+            mine = None if through is None else [m for m in through if m in piece.matches]
+            if mine != [] and needed <= set(piece.rows.column_names):
+                parts.append(self._provided(piece.rows, provider, mine))
+        return parts
 
     def _provided(self, rows: pa.Table, provider: Provider, through: Sequence[Match] | None) -> pa.Table:
         """The provider's columns, called k0, k1, ..., of the rows that meet its filters and that `through` means."""
@@ -193,27 +300,22 @@ class ArrowDatasets(Datasets):
         elif part is Part.BOTH:
             rows, flags = self._flagged(relation), [IN_NEW, IN_OLD]
         else:
-            rows, flags = self._slices[relation], []
-        columns = [*self.inputs[relation].columns, *(Column(f, "int") for f in flags)]
+            rows, flags = self._slice(relation), []
         assert rows is not None
-        self.bound.bind(name, rows, columns)
+        there = set(rows.column_names)
+        columns = [c for c in self.inputs[relation].columns if c.name in there]
+        self.bound.bind(name, rows, [*columns, *(Column(f, "int") for f in flags)])
 
     def _flagged(self, relation: str) -> pa.Table:
         """The rows of both states: those of the slice that did not change, and the delta's."""
-        source, delta = self.inputs[relation], self._delta(relation)
+        source, delta, rows = self.inputs[relation], self._delta(relation), self._slice(relation)
         assert delta is not None
-        rows = self._slices.get(relation, source.schema.empty_table())
-        names = source.schema.names
-        # The slice was read in one state; the delta's rows of that state are flagged below, so they leave it here.
-        there = (
-            delta.filter(pc.equal(delta[WEIGHT], 1 if source.base is State.NEW else -1))
-            .select(names)
-            .cast(source.schema)
-        )
-        unchanged = without(rows, there)
+        # Rows that are alike in the slice's columns are wanted by the same keys: all of them are in it, or none.
         inserted, deleted = (
-            delta.filter(pc.equal(delta[WEIGHT], w)).select(names).cast(source.schema) for w in (1, -1)
+            delta.filter(pc.equal(delta[WEIGHT], w)).select(rows.column_names).cast(rows.schema) for w in (1, -1)
         )
+        # The slice was read in one state; the delta's rows of that state are flagged below, so they leave it here.
+        unchanged = without(rows, inserted if source.base is State.NEW else deleted)
         parts = [(unchanged, 1, 1), (inserted, 1, 0), (deleted, 0, 1)]
         return pa.concat_tables([_constant(_constant(t, IN_NEW, n), IN_OLD, o) for t, n, o in parts])
 

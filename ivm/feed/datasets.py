@@ -15,9 +15,11 @@ import functools
 import itertools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
 class Part(Enum):
     """What a registered name stands for; each has the relation's columns."""
 
@@ -53,6 +58,19 @@ class Part(Enum):
     BOTH = "both"
     #: The delta, with WEIGHT.
     DELTA = "delta"
+
+
+@dataclass(frozen=True)
+class Asker:
+    """One unit's part of what is read for several: its requests, and the columns that it reads of each relation."""
+
+    requests: Requests
+    columns: Mapping[str, Collection[str]]
+
+    def of(self, relation: str) -> frozenset[Match]:
+        """What it asks for of a relation."""
+        asked = [m for (r, _), m in self.requests.matches.items() if r == relation]
+        return frozenset(itertools.chain.from_iterable(asked))
 
 
 class Datasets(ABC):
@@ -85,8 +103,16 @@ class Datasets(ABC):
         scratch.make()
         self._begin()
 
-    def load(self, requests: Requests) -> None:
-        """Read all that is asked for, in rounds; each relation is scanned at most once a round."""
+    def load(
+        self,
+        requests: Requests,
+        askers: Sequence[Asker] = (),  # noqa: ARG002 - of those that tell units apart
+        later: Mapping[str, Collection[str]] = NOTHING,  # noqa: ARG002
+    ) -> None:
+        """Read all that is asked for, in rounds; each relation is scanned at most once a round.
+
+        `askers` say which unit asks for what of it, `later` which columns are asked for afterwards.
+        """
         for relation in sorted(requests.whole):
             self._load_whole(relation)
         self._scanned = frozenset(requests.whole - self._whole)
@@ -96,6 +122,10 @@ class Datasets(ABC):
             if not asked:
                 return
             self._load_round(number, asked)
+
+    def seen_by(self, asker: Asker) -> Datasets:  # noqa: ARG002 - of those that tell units apart
+        """What was loaded, as one of the askers reads it: at least the rows and columns that it asked for."""
+        return self
 
     @abstractmethod
     def _begin(self) -> None:
@@ -125,13 +155,21 @@ class Datasets(ABC):
             scanned = source.rows if relation in self._scanned else 0
             if scanned is None:
                 return None
-            total += scanned + self._sliced.get(relation, 0)
+            total += scanned + self._slice_rows(relation)
             total += source.delta.num_rows if source.delta is not None else 0
         return total
 
+    def _slice_rows(self, relation: str) -> int:
+        """How many rows of a relation's slice statements read."""
+        return self._sliced.get(relation, 0)
+
+    def _called(self, relation: str, part: Part) -> str:
+        """What a part of a relation is called."""
+        return f"__ivm_{self.tag}_{relation}_{part.value}"
+
     def _name(self, relation: str, part: Part) -> str:
         """The quoted name of a part of a relation, given when a statement is first written over it."""
-        name = f"__ivm_{self.tag}_{relation}_{part.value}"
+        name = self._called(relation, part)
         with self._lock:
             if name not in self._registered:
                 self._register(name, relation, part)

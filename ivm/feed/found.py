@@ -55,16 +55,19 @@ class FoundRows:
 
         None for the rows where nothing is known.
         """
+        found, answered, left = list[pa.Table](), list[Wanted](), list(wanted)
         for read in self._reads.get((path, version), ()):
             there = set(read.rows.column_names)
-            if not there.issuperset(columns):
+            if not left or not there.issuperset([*columns, *(c for known in answered for c in known.columns)]):
                 continue
-            parted = [parts(w, read.wanted if there.issuperset(w.columns) else ()) for w in wanted]
-            answered = [known for known, _ in parted if known is not None]
-            if answered:
-                rows = read.rows.filter(any_of(answered, read.rows)).select(list(columns))
-                return rows, answered, [left for _, left in parted if left is not None]
-        return None, [], list(wanted)
+            parted = [parts(w, read.wanted if there.issuperset(w.columns) else ()) for w in left]
+            known = [mine for mine, _ in parted if mine is not None]
+            if known:
+                rows = but(answered, read.rows.filter(any_of(known, read.rows)))
+                found.append(rows.select(list(columns)))
+                answered += known
+                left = [other for _, other in parted if other is not None]
+        return (pa.concat_tables(found) if found else None), answered, left
 
 
 def parts(wanted: Wanted, known: Sequence[Wanted]) -> tuple[Wanted | None, Wanted | None]:
@@ -94,3 +97,8 @@ def any_of(wanted: Sequence[Wanted], rows: pa.Table) -> pa.Array:
     for other in others:
         found = pc.or_(found, other.of(rows))
     return found
+
+
+def but(known: Sequence[Wanted], rows: pa.Table) -> pa.Table:
+    """The rows that none of `known` means."""
+    return rows.filter(pc.invert(any_of(known, rows))) if known else rows

@@ -23,6 +23,7 @@ from ivm.engine.rows import Rows
 from ivm.execute.changes import StoredRowsLackingError
 from ivm.parameters import AUTO
 from ivm.plan.kinds import Publish, StrategyKind
+from ivm.plan.nodes import Unit
 from ivm.planner.lanes import stays_with_spark
 from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide, surely_full
 from ivm.refresh.arrangements import drop_unread
@@ -65,18 +66,21 @@ class Apply:
         self._threads = Threads(context.spark, context.limits.threads)
         #: What units read of each other, and what was begun of which some units are not waited for yet.
         self._awaited: set[str] = set()
+        #: The units of the waves to come, which may read rows that this one finds.
+        self._later: list[Unit] = []
         self._running: list[tuple[str, Running]] = []
 
     def run(self) -> dict[str, Outcome]:
         """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
         if self._needs_spark():
             self.context.expect_spark()
-        waves = self._waves()
+        waves, units = self._waves(), self.inputs.units
         self._awaited = {r for wave in waves for view, unit in wave for r in self.inputs.reads(view, unit)}
         self.inputs.read_ahead(self._incremental(waves))
         known = remembered(self.context.layout.statements, self.context.translations)
         with known if self.context.engine == AUTO else nullcontext(), self._threads:
             for number, wave in enumerate(waves):
+                self._later = [units[u] for u in self._incremental(waves[number + 1 :]) if u in units]
                 self._run_wave(number, [(view, unit) for view, unit in wave if unit not in self.outcomes])
                 self._told(waves)
             self._run_builds(self._rest())
@@ -221,7 +225,7 @@ class Apply:
         Where what they share can't be read, each runs alone, so that only those that need it fail.
         """
         try:
-            running = Running(self.inputs, self.scratch, tag, jobs, self._threads, self._awaited)
+            running = Running(self.inputs, self.scratch, tag, jobs, self._threads, self._awaited, self._later)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             if len(jobs) == 1:
                 return self._ended(tag, jobs, {jobs[0].strategy.unit.name: error})

@@ -25,17 +25,18 @@ from ivm.errors import LargeReadError
 from ivm.execute.changes import Changes, StoredRowsLackingError
 from ivm.execute.handlers import execute
 from ivm.feed.arrow_datasets import ArrowDatasets
-from ivm.feed.datasets import Datasets
+from ivm.feed.datasets import Asker, Datasets
 from ivm.feed.input import Input
 from ivm.feed.staged_datasets import StagedDatasets
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
 from ivm.parameters import AUTO
 from ivm.plan.kinds import Publish, StrategyKind
+from ivm.plan.nodes import Unit
 from ivm.planner.lanes import stays_with_spark
 from ivm.planner.learned import Past
 from ivm.planner.strategy import Fixpoint, Incremental
-from ivm.refresh.inputs import Inputs
+from ivm.refresh.inputs import Inputs, needed_columns
 from ivm.refresh.records import EMBEDDED, Cursor, Outcome, UnitState, with_epoch
 from ivm.refresh.settings import STARTED
 from ivm.refresh.threads import Threads
@@ -74,6 +75,7 @@ class Running:
     """Jobs over shared slices, each in a thread: first those that later waves wait for, of each kind the longest first.
 
     Making it reads what they share, and begins them; it raises whatever keeps that from being read: then none began.
+    Rows are read with the columns that units of waves to come (`later`) read, too, which then find them there.
     How each unit ended, an outcome or an error, is in `ended` after `wait` (of the `awaited`) or `finish` (of all).
     """
 
@@ -85,9 +87,14 @@ class Running:
         jobs: Sequence[Job],
         threads: Threads,
         awaited: Collection[str] = (),
+        later: Sequence[Unit] = (),
     ) -> None:
         requests, read = Requests(), dict[str, Input]()
-        units = [job.strategy.unit for job in jobs]
+        units = [*(job.strategy.unit for job in jobs), *later]
+        #: What each unit asks for.
+        self._askers = {
+            job.strategy.unit.name: Asker(job.strategy.requests, needed_columns([job.strategy.unit])) for job in jobs
+        }
         for job in jobs:
             requests.merge(job.strategy.requests)
             for relation in (*job.strategy.unit.reads, job.strategy.unit.name):
@@ -100,7 +107,12 @@ class Running:
         self._scratch, self._tag, self._threads = scratch, tag, threads
         started = time.perf_counter()
         name = f"{inputs.context.name}_{inputs.plan.epoch}_{tag}"
-        self._datasets = _loaded(inputs, scratch, name, read, requests, threads.quiet)
+        askers = tuple(self._askers.values())
+
+        def load(datasets: Datasets) -> None:
+            datasets.load(requests, askers, needed_columns(later))
+
+        self._datasets = _loaded(inputs, scratch, name, read, load, threads.quiet)
         self._shares = _shares(jobs, self._datasets, time.perf_counter() - started)
         #: Why units stay with Spark where both engines may run them.
         self._reasons: dict[str, str] = {}
@@ -140,7 +152,7 @@ class Running:
 
     def _by_spark(self, jobs: Sequence[Job]) -> None:
         most = self.inputs.context.limits.small_statement_rows
-        sizes = {job.strategy.unit.name: self._datasets.rows(job.strategy.unit.reads) for job in jobs}
+        sizes = {job.strategy.unit.name: self._seen(job).rows(job.strategy.unit.reads) for job in jobs}
         small = {name for name, rows in sizes.items() if rows is not None and rows <= most}
         for kind in (True, False):
             mine = [job for job in jobs if (job.strategy.unit.name in small) is kind]
@@ -164,9 +176,13 @@ class Running:
         )
         engine = f"spark: {self._reasons[name]}" if name in self._reasons else ""
         try:
-            self.ended[name] = _run(self.inputs, job, self._datasets, results, engine, self._shares[name])
+            self.ended[name] = _run(self.inputs, job, self._seen(job), results, engine, self._shares[name])
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             self.ended[name] = error
+
+    def _seen(self, job: Job) -> Datasets:
+        """What was read, as a unit reads it."""
+        return self._datasets.seen_by(self._askers[job.strategy.unit.name])
 
     def _embedded(self) -> EmbeddedRun | None:
         """The engine in this process, where what can be run there is; None where all stays with Spark."""
@@ -190,7 +206,7 @@ class Running:
         assert self._engine is not None
         started = time.perf_counter()
         try:
-            changes = _typed(execute(job.strategy, self._datasets, self._engine), job.state)
+            changes = _typed(execute(job.strategy, self._seen(job), self._engine), job.state)
         except StoredRowsLackingError as lacking:
             self.ended[name] = lacking
         except Exception as error:  # noqa: BLE001 - whatever it is, Spark is asked
@@ -242,22 +258,22 @@ def _loaded(
     scratch: Location,
     tag: str,
     read: Mapping[str, Input],
-    requests: Requests,
+    load: Callable[[Datasets], None],
     quiet: Callable[[], None],
 ) -> Datasets:
-    """The datasets of what is read: in this process, or with Spark (once it is `quiet`) where that is too much."""
+    """The loaded datasets of what is read: in this process, or with Spark, once it is `quiet`, where that is much."""
     spark, limits = inputs.context.spark, inputs.context.limits
     if not stays_with_spark([i.delta.num_rows for i in read.values() if i.delta is not None], limits):
         small = ArrowDatasets(spark, scratch, tag, read, limits).sharing(inputs.found)
         try:
-            small.load(requests)
+            load(small)
             return small
         except LargeReadError as error:
             _log.info("%s: Spark keeps the slices, a slice has %s", tag, error)
             small.close()
     quiet()
     large = StagedDatasets(spark, scratch, f"{tag}_staged", read, limits)
-    large.load(requests)
+    load(large)
     return large
 
 

@@ -51,6 +51,8 @@ def built(tmp_path, monkeypatch):
             kept_apart=0,
             history_share=0.0,
         ),
+        replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, shared_rows=-1),
+        replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, shared_rows=-1, found_rows=0),
         replace(EMBEDDED, searched_rows=-1),
         replace(EMBEDDED, delta_rows=1),
         replace(EMBEDDED, slice_rows=1, whole_rows=0, native_whole_rows=-1),

@@ -54,6 +54,7 @@ MEANS = (
     Mean("small statements", "settings for large ones for all", {"small_statement_rows": 0}, engines=(SPARK,)),
     Mean("groups by key", "statements read accumulators whole", {"searched_rows": _ALL}),
     Mean("found rows kept", "each wave reads its rows anew", {"found_rows": 0}),
+    Mean("own slices", "each unit reads what any asked for of a relation", {"shared_rows": _ALL}),
     Mean("whole relations here", "Spark scans what is read whole", {"native_whole_rows": 0}),
     Mean("files by DuckDB", "delta-rs looks for keys, and merges", off=_without_duckdb),
     Mean("rows in this process", "deltas and slices stay with Spark as Parquet", {"delta_rows": 0, "slice_rows": 0}),
