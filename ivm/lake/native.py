@@ -18,7 +18,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from ivm.errors import ConcurrentRefreshError, LargeReadError, StateError
-from ivm.lake import handles
+from ivm.lake import handles, hiding
 from ivm.lake.features import drop_features
 from ivm.lake.shapes import plain
 from ivm.lake.types import beyond_arrow, padded_columns, unreadable
@@ -96,6 +96,10 @@ def _elsewhere(delta: DeltaTable) -> str:
         return "column mapping"
     if delta.metadata().partition_columns:
         return "partition columns"
+    if hiding.FEATURE in (protocol.reader_features or []):
+        vectors = hiding.hiding(delta, len(delta.file_uris()))
+        if vectors > hiding.HIDING:
+            return f"{vectors:,} files with deletion vectors, and it may never end reading more than {hiding.HIDING}"
     return ""
 
 
@@ -112,17 +116,18 @@ def query(sql: str, tables: Mapping[str, DeltaTable], most: int | None = None) -
     builder = QueryBuilder()
     for name, delta in tables.items():
         builder = builder.register(name, delta)
-    reader = builder.execute(sql)
-    if most is None:
-        return plain(reader.read_all())
-    batches, seen = [], 0
-    schema = pa.schema(reader.schema)
-    for batch in reader:
-        batches.append(pa.record_batch(batch))
-        seen += batches[-1].num_rows
-        if seen > most:
-            raise LargeReadError(f"more than {most:,} rows")
-    return plain(pa.Table.from_batches(batches, schema))
+    with hiding.reading(tables.values()):
+        reader = builder.execute(sql)
+        if most is None:
+            return plain(reader.read_all())
+        batches, seen = [], 0
+        schema = pa.schema(reader.schema)
+        for batch in reader:
+            batches.append(pa.record_batch(batch))
+            seen += batches[-1].num_rows
+            if seen > most:
+                raise LargeReadError(f"more than {most:,} rows")
+        return plain(pa.Table.from_batches(batches, schema))
 
 
 def actions(delta: DeltaTable) -> pa.Table:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from ivm.errors import LargeReadError
-from ivm.lake import native
+from ivm.lake import hiding, native
 from ivm.lake.shapes import arrow_schema
 from ivm.names import native_ident, native_literal
 from ivm.portable.versions import lacking
@@ -179,11 +179,12 @@ _HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
 
 def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
     """The rows that deletion vectors hide: i (the file's place, by its name), r (the row's number in it)."""
-    if "deletionVectors" not in (delta.protocol().reader_features or []):
+    if hiding.FEATURE not in (delta.protocol().reader_features or []):
         return _HIDDEN.empty_table()
     parts = []
-    for batch in delta.deletion_vectors():
-        vectors = pa.record_batch(batch)
+    with hiding.reading([delta]):
+        batches = [pa.record_batch(batch) for batch in delta.deletion_vectors()]
+    for vectors in batches:
         for url, kept in zip(vectors["filepath"].to_pylist(), vectors["selection_vector"], strict=True):
             rows = pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64())
             place = pa.scalar(places[unquote(url).rpartition("/")[2]], pa.int64())

@@ -13,7 +13,7 @@ import pytest
 
 from ivm.feed.deltas import _by_spark
 from ivm.feed.source import Source, inspect
-from ivm.lake import native
+from ivm.lake import hiding, native
 from ivm.lake.keyed import KeyedReader
 from ivm.lake.parquet_scan import ParquetScan
 from ivm.lake.shapes import plain
@@ -140,6 +140,27 @@ def test_anything_else_goes_to_spark(spark, tmp_path, case):
     given = ", ".join(["'delta.enableChangeDataFeed' = 'true'", *([properties] if properties else [])])
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/t` (k int, {column}) USING delta {partitioned} TBLPROPERTIES ({given})")
     assert expected in native.refusal(native.table(f"{tmp_path}/t"))
+
+
+def test_files_with_deletion_vectors_are_counted_as_delta_rs_finds_them(spark, tmp_path, monkeypatch):
+    ref = f"delta.`{tmp_path}/t`"
+    spark.sql(
+        f"CREATE TABLE {ref} (k int) USING delta TBLPROPERTIES "
+        "('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '3')"
+    )
+    for part in range(4):
+        spark.sql(f"INSERT INTO {ref} SELECT /*+ COALESCE(1) */ id * 4 + {part} FROM range(10)")
+    for gone in ("k IN (0, 1)", "k = 4", "k % 4 = 2", "k = 3", "k = 5"):
+        spark.sql(f"DELETE FROM {ref} WHERE {gone}")
+        delta = native.table(f"{tmp_path}/t")
+        found = {b for batch in delta.deletion_vectors() for b in pa.record_batch(batch)["filepath"].to_pylist()}
+        counted = hiding.hiding_paths(Location.of(f"{tmp_path}/t"), delta.version())
+        assert counted == {path.rpartition("/")[2] for path in found}
+    assert len(counted) == 3
+    assert native.refusal(delta) == ""
+    monkeypatch.setattr(hiding, "HIDING", 2)
+    hiding._told.cache_clear()
+    assert "3 files with deletion vectors" in native.refusal(delta)
 
 
 def test_every_type_has_edges():
