@@ -97,7 +97,7 @@ class ArrowDatasets(Datasets):
     def _told_apart(self, relation: str) -> dict[frozenset[Match], _Own]:
         columns: dict[frozenset[Match], set[str]] = {}
         for asker in self._askers:
-            columns.setdefault(asker.of(relation), set()).update(asker.columns.get(relation, ()))
+            columns.setdefault(asker.of(relation), set()).update(asker.reads(relation))
         return {
             matches: _Own(number, matches, self._in_order(relation, columns[matches]))
             for number, matches in enumerate(sorted(columns, key=lambda of: sorted(map(repr, of))))

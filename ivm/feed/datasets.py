@@ -72,6 +72,18 @@ class Asker:
         asked = [m for (r, _), m in self.requests.matches.items() if r == relation]
         return frozenset(itertools.chain.from_iterable(asked))
 
+    def reads(self, relation: str) -> set[str]:
+        """The columns that it reads of a relation, those included by which rows are found there, and from there."""
+        found = set(self.columns.get(relation, ()))
+        for (asked, _), matches in self.requests.matches.items():
+            for match in matches:
+                provider = match.provider
+                if asked == relation:
+                    found.update(match.columns)
+                if provider.relation == relation:
+                    found.update(provider.columns, (f.column for f in provider.filters))
+        return found
+
 
 class Datasets(ABC):
     """What both kinds have in common: which name answers which question."""

@@ -36,7 +36,7 @@ def asker(matches: dict[tuple[str, int], set[Match]], **columns: str) -> Asker:
 
 ASKERS = {
     "near": asker({("t", 1): {NEAR}}, t="an"),
-    "far": asker({("t", 1): {OTHER}, ("u", 2): {ACROSS}, ("t", 3): {BACK}}, t="abc", u="ab"),
+    "far": asker({("t", 1): {OTHER}, ("u", 2): {ACROSS}, ("t", 3): {BACK}}, t="c"),
     "neither": asker({}, t="n"),
 }
 
