@@ -205,7 +205,8 @@ def surely_full(unit: Unit, known: Known) -> Full | None:
     """
     rows = {r: known.facts[r].rows for r in unit.reads}
     choice = _incremental(unit, known, rows).choice
-    if choice.strategy != StrategyKind.FULL or choice.weighed < 2 * choice.cost_full:
+    in_full = choice.cost_full + known.limits.small_input
+    if choice.strategy != StrategyKind.FULL or choice.weighed < 2 * in_full:
         return None
     told = (
         f"by the logs about {sum(known.deltas.values()):,} rows changed, and a full refresh reads {choice.cost_full:,}"
