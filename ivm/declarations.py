@@ -108,7 +108,7 @@ class Declarations:
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigError(
                 f"limits must be an ivm.planner.limits.Limits, found {shown(limits)}.",
-                "Pass EMBEDDED, AUTO, CLUSTER or one of your own.",
+                "Pass EMBEDDED, CLUSTER or one of your own.",
             )
         if checking is not None and not isinstance(checking, Checking):
             raise ConfigError(
@@ -120,7 +120,7 @@ class Declarations:
 
             check_installed()
         if limits is None:
-            limits = profiles.AUTO if engine == parameters.AUTO else profiles.EMBEDDED
+            limits = profiles.EMBEDDED
         if clock is not None and not callable(clock):
             raise ConfigError(f"clock must be a function, found {shown(clock)}.", "Pass one that returns a datetime.")
         self.name, self.mode = name, mode

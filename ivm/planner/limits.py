@@ -67,9 +67,6 @@ class Limits:
     anew_share: float = 0.3
     #: A full refresh costs as much as reading so many rows more than it reads: about a second on TPC-H at SF1.
     small_input: int = 1_000_000
-    #: What a row that is read for a delta costs, in rows that a full refresh reads. Measured on TPC-H at SF1 with a
-    #: hundredth of all rows changed: some 3 and 0.6 microseconds.
-    delta_price: int = 5
     #: What refreshes took before is believed where it tells of a difference of more seconds than this.
     learned_seconds: float = 1.0
     #: A product without an equality of more rows than this is built with a warning.
@@ -84,10 +81,6 @@ class Limits:
 
 #: Spark in this process, or a small server beside it. Measured on two cores.
 EMBEDDED = Limits()
-#: Where the embedded engine runs what it can (`engine: auto`): a million rows are read and grouped in some tenths of a
-#: second, and a full refresh, which is Spark's, takes seconds. Measured on TPC-H q11 and q15 at SF10: 0.1 s each,
-#: where Spark took 4 s and 1.4 s. A row that is read for a delta took 0.4 microseconds there (see `delta_price`).
-AUTO = replace(EMBEDDED, delta_price=1)
 #: Spark on other machines: statements wait for executors, not for the cores here, so more of them overlap.
 #: Nothing else was measured there yet.
 CLUSTER = replace(EMBEDDED, threads=8, native_whole_rows=20_000)

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from ivm.errors import ConfigError
 from ivm.feed.deltas import source_delta
 from ivm.pipeline import Pipeline
-from ivm.planner.limits import AUTO, CLUSTER, EMBEDDED
+from ivm.planner.limits import CLUSTER, EMBEDDED
 from tests.pure.duck_session import DuckSession
 from tests.scenes import TINY, VIEWS, change, path, scene
 
@@ -115,7 +115,7 @@ def test_a_large_delta_that_is_not_needed_is_not_made(built, monkeypatch):
     [
         ({}, EMBEDDED),
         ({"engine": "spark"}, EMBEDDED),
-        ({"engine": "auto"}, AUTO),
+        ({"engine": "auto"}, EMBEDDED),
         ({"engine": "auto", "limits": CLUSTER}, CLUSTER),
     ],
 )

@@ -30,8 +30,8 @@ def test_a_product_without_an_equality_is_warned_of(sql, warned):
 
 
 def test_much_change_is_refreshed_in_full():
-    assert choose({"t": 1_000_000}, {"t": 250_000}, strict=False).strategy == "full"
-    assert choose({"t": 1_000_000}, {"t": 250_000}, strict=True).strategy == "incremental"
+    assert choose({"t": 1_000_000}, {"t": 1_000_000}, strict=False).strategy == "full"
+    assert choose({"t": 1_000_000}, {"t": 1_000_000}, strict=True).strategy == "incremental"
     assert choose({"t": 1_000}, {"t": 900}, strict=False).strategy == "incremental"
     assert choose({"t": 1_000}, {"t": 900}, strict=False, limits=replace(EMBEDDED, small_input=100)).strategy == "full"
 
@@ -63,7 +63,8 @@ TELLING = (SLOW_DELTAS, QUICK_DELTAS, SLOW_TO_BUILT, QUICK_TO_BUILT)
     ],
 )
 def test_what_refreshes_took_before_is_believed_where_it_is_clear(changed, past, strategy):
-    found = choose({"t": 1_000_000}, {"t": changed}, strict=False, past=lambda: past)
+    limits = replace(EMBEDDED, small_input=1)
+    found = choose({"t": 1_000_000}, {"t": changed}, strict=False, limits=limits, past=lambda: past)
     assert found.strategy == strategy
     assert ("as many rows took" in found.reason) == (past in TELLING and changed > 10_000)
     assert choose({"t": 1_000_000}, {"t": changed}, strict=True, past=lambda: past).strategy == "incremental"
@@ -126,11 +127,12 @@ def test_changed_rows_meet_others_evenly(sql, deltas, stored, met):
 
 def test_one_row_of_few_may_meet_most_of_many():
     (unit,) = program(JOIN).units
-    rows = {"customer": 25, "orders": 1_500_000}
+    rows, limits = {"customer": 25, "orders": 1_500_000}, replace(EMBEDDED, small_input=1)
     assert (
         choose(rows, {"customer": 1}, False, met=met_rows(unit, rows, {"customer": 1}, 0, False)).strategy
         == "incremental"
     )
     assert (
-        choose(rows, {"customer": 25}, False, met=met_rows(unit, rows, {"customer": 25}, 0, False)).strategy == "full"
+        choose(rows, {"customer": 25}, False, (), met_rows(unit, rows, {"customer": 25}, 0, False), limits).strategy
+        == "full"
     )
