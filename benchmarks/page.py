@@ -6,11 +6,12 @@ Only figures of the newest shape (`ivm.demo.bench.result.SHAPE`) are read; what 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ivm.demo.bench.result import SHAPE, TABLES, remarks
+from ivm.demo.bench.result import LABELS, SHAPE, TABLES, percent, remarks, seconds
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -69,27 +70,51 @@ def page(found: Mapping[str, Mapping[str, Any]], plots: Path = PLOTS) -> str:
     ]
     for heading, kind, tells, options in SECTIONS:
         lines += ["", f"## {heading}", "", tells]
-        for scale in scales(kind, found):
-            name = f"{kind}_sf{scale:g}"
-            lines += ["", f"### {heading}, SF{scale:g}", "", f"`./run bench {kind} --scale {scale:g} {options}`", ""]
-            lines += section(found[name]) if name in found else ["Not measured."]
-            lines += plot(plots, name) if name in found else []
-    lines += [
-        "",
-        "## Cost against size",
-        "",
-        "`./run bench tpch --scale N --shell --keep` for each size, then `./run bench plots`.",
-        "",
-    ]
-    lines += (plot(plots, "tpch_by_size") if any(f["kind"] == "tpch" for f in found.values()) else []) or [
-        "Not measured."
-    ]
+        for name, what in places(kind, found).items():
+            figures = found.get(name, {})
+            command = figures.get("command", f"./run bench {kind} --scale {what.removeprefix('SF')} {options}")
+            lines += ["", f"### {heading}, {what}", "", f"`{command}`", ""]
+            lines += section(figures) if figures else ["Not measured."]
+            lines += plot(plots, name) if figures else []
+    lines += ["", "## Cost against size", ""]
+    lines += ["The sections above, then `./run bench plots`. About as many rows changed, of more:", ""]
+    lines += growth([f for f in found.values() if f["kind"] == "tpch"]) or ["Not measured."]
+    lines += plot(plots, "tpch_by_size")
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
 
-def scales(kind: str, found: Mapping[str, Mapping[str, Any]]) -> list[float]:
-    """Those that the page has a place for, and those that were measured."""
-    return sorted({*SCALES, *(f["scale"] for f in found.values() if f["kind"] == kind)})
+def places(kind: str, found: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The names of the figures that have a place, measured or not, and of others that were, with what they are of."""
+    usual = {f"{kind}_sf{scale:g}": (scale, "") for scale in SCALES}
+    others = {
+        name: (f["scale"], f", {percent(f['fractions'][0])} of the rows changed")
+        for name, f in found.items()
+        if f["kind"] == kind and name != f"{kind}_sf{f['scale']:g}"
+    }
+    more = {name: (f["scale"], "") for name, f in found.items() if f["kind"] == kind and name not in others}
+    every = usual | more | others
+    return {n: f"SF{scale:g}{what}" for n, (scale, what) in sorted(every.items(), key=lambda item: item[1])}
+
+
+def growth(measured: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A table of two scales at which about as many rows changed: seconds, and how many times as long it took."""
+    pairs = [
+        (a, b)
+        for a in measured
+        for b in measured
+        if a["scale"] < b["scale"]
+        and a["changes"] == b["changes"]
+        and math.isclose(a["scale"] * a["fractions"][0], b["scale"] * b["fractions"][0])
+    ]
+    lines: list[str] = []
+    for small, large in pairs:
+        named = [f"SF{f['scale']:g}, {percent(f['fractions'][0])}" for f in (small, large)]
+        rows = []
+        for contestant in (c for c in small["contestants"] if c in large["contestants"]):
+            one, other = (f["contestants"][contestant]["median"]["change_s"] for f in (small, large))
+            rows.append([LABELS[contestant], seconds(one), seconds(other), f"{other / one:.2f}"])
+        lines += [*markdown(["seconds", *named, "times as long"], rows), ""]
+    return lines
 
 
 def section(figures: Mapping[str, Any]) -> list[str]:

@@ -116,6 +116,25 @@ def test_figures_say_what_they_are_from():
     assert found["versions"]["duckdb"] == "2.0.0"
 
 
+def test_figures_say_by_which_command_they_are_had_again():
+    def command(name, **asked):
+        return Asked(name, Path("x"), **asked).command
+
+    assert command("tpch") == "./run bench tpch --scale 1 --keep"
+    assert command("alone", scale=10, rounds=1, warm_up=0, again=True) == (
+        "./run bench alone --scale 10 --rounds 1 --warm-up 0 --again --keep"
+    )
+    assert command("tpch", fractions=(0.0001,), engines=("auto", "spark"), changes="rf", shell=True) == (
+        "./run bench tpch --scale 1 --fraction 0.0001 --engines auto,spark --changes rf --shell --keep"
+    )
+    assert command("change", fractions=(0.1, 0.5)) == "./run bench change --scale 1 --fractions 0.1,0.5 --keep"
+
+
+def test_figures_of_another_share_of_rows_have_a_name_of_their_own():
+    names = {f: result.named(Asked("tpch", Path("x"), 10, f)) for f in ((0.001,), (0.0001,), (0.1, 0.5))}
+    assert list(names.values()) == ["tpch_sf10", "tpch_sf10_0.0001", "tpch_sf10"]
+
+
 def test_a_view_of_ours_that_differs_fails_the_benchmark_and_is_said():
     found = contest()
     assert result.equal(found), "DuckDB's are its own affair"
@@ -263,7 +282,7 @@ TABLES = {
 
 def test_a_page_of_no_figures_says_so(tmp_path):
     text = page.page({}, tmp_path)
-    assert text.count("Not measured.") == 9, "four benchmarks at two scales, and the plot"
+    assert text.count("Not measured.") == 9, "four benchmarks at two scales, and the sizes"
     assert "`./run bench tpch --scale 10 --shell --keep`" in text
     assert "](plots" not in text
 
@@ -278,6 +297,19 @@ def test_a_page_of_figures(tmp_path):
     assert "![tpch_sf1](plots/tpch_sf1.svg)" in text
     assert "DuckDB, full rebuild DIFFERS in q01: 3 rows, ivm has 4" in text
     assert text.count("Not measured.") == 6
+
+
+def test_the_page_tells_what_the_same_change_takes_at_another_size(tmp_path):
+    small, large = contest(), contest()
+    large |= {"scale": 10.0, "fractions": [0.0001], "command": "./run it again"}
+    for of in large["contestants"].values():
+        of["median"] = {**of["median"], "change_s": 9.0}
+    text = page.page({"tpch_sf1": small, "tpch_sf10_0.0001": large}, tmp_path)
+    assert "| seconds | SF1, 0.1% | SF10, 0.01% | times as long |" in text
+    assert "| ivm, embedded | 3.00 | 9.00 | 3.00 |" in text
+    assert "### All views, by turns, SF10, 0.01% of the rows changed" in text
+    assert "`./run it again`" in text
+    assert text.count("Not measured.") == 7
 
 
 def test_figures_of_an_older_shape_are_not_measured(tmp_path):

@@ -11,12 +11,14 @@ import pytest
 from rich.console import Console
 
 from ivm.config import load_folder
+from ivm.demo import tpch
 from ivm.demo.bench import alone, contest, crossing
 from ivm.demo.bench.asked import Asked
 from ivm.demo.bench.duck_rebuild import DuckRebuild
 from ivm.demo.bench.lake import Lake
 from ivm.demo.bench.steps import Steps
 from ivm.demo.bench.taken import Taken
+from ivm.errors import ConfigError
 from ivm.refresh.views import View
 from tests.pure.test_bench import TABLES
 
@@ -30,6 +32,10 @@ class Party:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.turns = 0
+        self.left: set[str] = set()
+
+    def there(self, name):
+        return name in self.left
 
     def change(self, fraction):
         self.told.append(f"change {fraction:g}")
@@ -102,6 +108,14 @@ def test_everybody_takes_a_turn_after_each_change(party):
     assert "no_op_s" not in records["duckdb"]
 
 
+def test_what_an_earlier_run_left_is_no_first_build(party):
+    party.left = {"spark", "rebuild"}
+    found = run(contest.contest, party, "tpch", rounds=1, warm_up=0, engines=("spark", "auto", "rebuild"))
+    assert party.told[:4] == ["rebuild", "spark", "auto", "change 0.001"]
+    builds = {name: of.get("first_build_s") for name, of in found["contestants"].items()}
+    assert builds == {"spark": None, "auto": [3.0], "rebuild": None}
+
+
 def test_fresh_processes_take_turns_too(party):
     found = run(contest.contest, party, "tpch", rounds=2, warm_up=0, engines=("auto", "spark"), shell=True)
     shell = [t for t in party.told if t.startswith("shell")]
@@ -121,6 +135,33 @@ def test_each_query_is_alone(party):
     ]
     assert found["views"]["q03"] == {"spark": [8.0], "rebuild": [7.0]}
     assert found["engines"]["spark"]["worst_view"] == "q03"
+
+
+def test_tables_of_an_earlier_run_are_not_built_before_queries_are_alone(party):
+    party.left = {"spark", "rebuild"}
+    run(alone.alone, party, "alone", rounds=1, warm_up=0, engines=("spark",))
+    assert party.told[:3] == ["spark", "change 0.001", "spark q03"]
+
+
+def test_a_run_goes_on_with_what_another_left(tmp_path, monkeypatch):
+    batches = []
+    monkeypatch.setattr(tpch, "change", lambda spark, sources, batch, *_, **__: batches.append(batch))
+    monkeypatch.setattr(tpch, "generate", lambda data, scale: data.mkdir(exist_ok=True))
+    monkeypatch.setattr(tpch, "load", lambda spark, data, sources: sources.mkdir(parents=True))
+    with Steps(Console(file=io.StringIO())) as steps:
+        first, second, third = (Lake(None, tmp_path, Asked("tpch", tmp_path, again=a)) for a in (False, True, False))
+        with pytest.raises(ConfigError, match="--again"):
+            second.load(steps)
+        first.load(steps)
+        folder = first.pipeline("auto", engine="auto")
+        first.change(0.1)
+        assert not first.there("auto")
+        second.load(steps)
+        second.change(0.1)
+        assert (second.there("auto"), second.there("spark"), second.pipeline("auto")) == (True, False, folder)
+        third.load(steps)
+        third.change(0.1)
+    assert batches == [1, 2, 1]
 
 
 def test_the_planner_and_both_strategies_see_the_same_changes(party):

@@ -27,6 +27,7 @@ def bench(
     ] = "spark,auto,rebuild,duckdb",
     changes: Annotated[str, typer.Option(help="mixed, or rf: TPC-H's refresh functions only.")] = "mixed",
     shell: Annotated[bool, typer.Option("--shell", help="Time fresh processes, too (tpch).")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Go on with what an earlier run left in the folder.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Write the figures to benchmarks/results.")] = False,
     folder: Annotated[Path, typer.Option(help="Where data and lake are made.")] = DEMO / "bench",
     as_json: AsJson = False,
@@ -37,7 +38,7 @@ def bench(
 
     place = Path(parameters.local_folder(folder, "--folder"))
     chosen = shares(fractions) if name == "change" else (fraction,)
-    asked = Asked(name, place, scale, chosen, rounds, warm_up, listed(engines), changes, shell)
+    asked = Asked(name, place, scale, chosen, rounds, warm_up, listed(engines), changes, shell, again)
     raise typer.Exit(run_bench(asked, keep, as_json, terminal.out))
 
 

@@ -15,6 +15,8 @@ CONTESTANTS = (*ENGINES, REBUILD, DUCKDB)
 #: What a batch of changes does: TPC-H's refresh functions only, or these and updates of all changing tables.
 MIXED, REFRESH_FUNCTIONS = "mixed", "rf"
 CHANGES = (MIXED, REFRESH_FUNCTIONS)
+#: The share of rows that a batch changes.
+FRACTION = 0.001
 
 
 @dataclass(frozen=True)
@@ -22,18 +24,20 @@ class Asked:
     """A benchmark by name. Raises ConfigError for what can't be measured.
 
     `fractions` are shares of the rows that a batch changes; `rounds` are measured after `warm_up` others; `engines` are
-    contestants, of which some benchmarks have but ivm's; `shell` times fresh processes as well.
+    contestants, of which some benchmarks have but ivm's; `shell` times fresh processes as well; `again` goes on with
+    what an earlier run left in the folder.
     """
 
     name: str
     folder: Path
     scale: float = 1.0
-    fractions: tuple[float, ...] = (0.001,)
+    fractions: tuple[float, ...] = (FRACTION,)
     rounds: int = 3
     warm_up: int = 2
     engines: tuple[str, ...] = CONTESTANTS
     changes: str = MIXED
     shell: bool = False
+    again: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.scale <= 100_000:
@@ -52,6 +56,26 @@ class Asked:
     def fraction(self) -> float:
         """The first, where a benchmark takes one."""
         return self.fractions[0]
+
+    @property
+    def command(self) -> str:
+        """What asks for it in a clone; it says what differs from the defaults."""
+        usual = Asked(self.name, self.folder)
+        options = [f"--scale {self.scale:g}"]
+        if self.fractions != usual.fractions:
+            listed = ",".join(f"{f:g}" for f in self.fractions)
+            options.append(f"--fractions {listed}" if self.name == "change" else f"--fraction {listed}")
+        options += [
+            f"--{n.replace('_', '-')} {getattr(self, n)}"
+            for n in ("rounds", "warm_up")
+            if getattr(self, n) != getattr(usual, n)
+        ]
+        if self.engines != usual.engines:
+            options.append(f"--engines {','.join(self.engines)}")
+        if self.changes != usual.changes:
+            options.append(f"--changes {self.changes}")
+        options += [f"--{flag}" for flag in ("shell", "again") if getattr(self, flag)]
+        return f"./run bench {self.name} {' '.join(options)} --keep"
 
     @property
     def own(self) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """The sources that all contestants read, and a place of its own for each of them.
 
     FOLDER/data          TPC-H as Parquet, kept from run to run
-    FOLDER/lake/sources  Delta tables, made anew in each run
+    FOLDER/lake/sources  Delta tables, made anew in each run, but where it goes on with an earlier one's
     FOLDER/lake/NAME     what a contestant makes
+    FOLDER/lake/batches  how many batches of changes were committed
 
-Invariant: what a run changes was made by it.
+Invariant: what a run changes was made by a benchmark.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ivm.demo import tpch
 from ivm.demo.bench.asked import REFRESH_FUNCTIONS, Asked
 from ivm.demo.bench.steps import Steps
 from ivm.demo.main import clear, repository
+from ivm.errors import ConfigError
 from ivm.names import table_ref
 
 if TYPE_CHECKING:
@@ -33,24 +35,49 @@ class Lake:
         self.sources = folder / "lake" / "sources"
         self._folder = folder
         self._asked = asked
-        self._batch = 0
+        self._batches = folder / "lake" / "batches"
 
     def load(self, steps: Steps) -> None:
-        """Make the sources anew, and nothing else. Raises ConfigError where the folder's lake is no benchmark's."""
+        """Make the sources anew, and nothing else, or find those of an earlier run.
+
+        Raises ConfigError where the folder's lake is no benchmark's, or there is none to go on with.
+        """
+        if self._asked.again:
+            if not self._batches.is_file():
+                raise ConfigError(
+                    f"No benchmark left a lake in {self._folder}.",
+                    "Run one there without --again, or name its --folder.",
+                )
+            return
         steps.expect(2)
         clear(self._folder)
         steps.at(f"TPC-H at scale {self._asked.scale:g}")
         tpch.generate(self._folder / "data", self._asked.scale)
         steps.at("loading the sources")
         tpch.load(self.spark, self._folder / "data", self.sources)
+        self._batches.write_text("0\n")
+
+    @property
+    def batches(self) -> int:
+        """How many batches of changes were committed."""
+        return int(self._batches.read_text())
+
+    def there(self, name: str) -> bool:
+        """Whether a contestant kept something here in an earlier run."""
+        return self._asked.again and self.place(name).exists()
 
     def place(self, name: str) -> Path:
         """A contestant's folder, which it makes itself."""
         return self._folder / "lake" / name
 
     def pipeline(self, name: str, **settings: str) -> Path:
-        """A copy of pipelines/tpch over these sources, with a root of its own; `settings` are keys of its yml."""
+        """A copy of pipelines/tpch over these sources, with a root of its own; `settings` are keys of its yml.
+
+        Where an earlier run left it, it is taken as it is.
+        """
         place = self.place(name)
+        if self.there(name):
+            return place / "pipeline"
         shutil.copytree(repository() / "pipelines" / "tpch", place / "pipeline")
         file = place / "pipeline" / "pipeline.yml"
         config = yaml.safe_load(file.read_text()) | {"root": str(place / "root"), **settings}
@@ -61,9 +88,10 @@ class Lake:
 
     def change(self, fraction: float) -> None:
         """Commit the next batch: about this share of the rows of each changing table."""
-        self._batch += 1
+        number = self.batches + 1
+        self._batches.write_text(f"{number}\n")
         only = self._asked.changes == REFRESH_FUNCTIONS
-        tpch.change(self.spark, self.sources, self._batch, fraction, refresh_functions_only=only)
+        tpch.change(self.spark, self.sources, number, fraction, refresh_functions_only=only)
 
     def change_row(self, q03: str) -> None:
         """Update one order that a published q03 (its table's path) shows."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ivm.demo.bench.asked import Asked
+from ivm.demo.bench.asked import FRACTION, Asked
 from ivm.demo.bench.machine import machine, versions
 from ivm.demo.bench.record import median
 from ivm.demo.main import repository
@@ -35,11 +35,18 @@ FIGURES = {
 }
 
 
+def named(asked: Asked) -> str:
+    """What a run's figures are called: by benchmark, scale, and the share of rows where it isn't the usual one."""
+    share = "" if asked.fraction == FRACTION or len(asked.fractions) > 1 else f"_{asked.fraction:g}"
+    return f"{asked.name}_sf{asked.scale:g}{share}"
+
+
 def told(asked: Asked, load_before: list[float], found: Mapping[str, Any]) -> dict[str, Any]:
     """A run's figures with all that they depend on."""
     at = {k: v for k, v in machine().items() if k != "load_average"}
     return {
-        "benchmark": f"{asked.name}_sf{asked.scale:g}",
+        "benchmark": named(asked),
+        "command": asked.command,
         "shape": SHAPE,
         "kind": asked.name,
         "machine": {**at, "load_before": load_before, "load_after": found["load_after"]},
@@ -49,6 +56,7 @@ def told(asked: Asked, load_before: list[float], found: Mapping[str, Any]) -> di
         "changes": asked.changes,
         "rounds": asked.rounds,
         "warm_up": asked.warm_up,
+        "again": asked.again,
         **{k: v for k, v in found.items() if k != "load_after"},
     }
 
@@ -166,7 +174,8 @@ def remarks(found: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{at['cores']} cores ({at['processor']}), {at['memory_gib']} GiB, {at['at']}; load averages before and "
         f"after: {at['load_before']}, {at['load_after']}; medians of {found['rounds']} rounds "
-        f"after {found['warm_up']} others; changes: {found['changes']}",
+        f"after {found['warm_up']} others; changes: {found['changes']}"
+        + ("; over the lake of an earlier run" if found.get("again") else ""),
         ", ".join(f"{name} {version}" for name, version in found["versions"].items()),
     ]
     for name, of in found["verified"].items():
