@@ -26,7 +26,7 @@ FEATURE = "deletionVectors"
 #: At most so many vectors are read at once, of all tables.
 HIDING = 400
 #: A classic checkpoint, whole or in parts: all files of the version are named in it.
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.\d{10}\.\d{10})?\.parquet")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet")
 
 
 def hiding(delta: DeltaTable, files: int) -> int:
@@ -49,11 +49,12 @@ def _told(path: str, version: int, _table: str, files: int) -> int:
 
 def hiding_paths(table: Location, version: int) -> set[str] | None:
     """The files that have deletion vectors at a version; None where a checkpoint names no files itself."""
-    names = (table / "_delta_log").names()
-    parts: dict[int, list[str]] = {}
-    for name in names:
+    checkpoints: dict[int, dict[int, list[str]]] = {}
+    for name in (table / "_delta_log").names():
         if (match := _CHECKPOINT.fullmatch(name)) and int(match[1]) <= version:
-            parts.setdefault(int(match[1]), []).append(name)
+            checkpoints.setdefault(int(match[1]), {}).setdefault(int(match[2] or 1), []).append(name)
+    # One of which parts are missing was not finished, or is being removed.
+    parts = {n: names for n, of in checkpoints.items() for many, names in of.items() if len(names) == many}
     since = max(parts, default=-1)
     seen, found = set[str](), set[str]()
     for number in range(version, since, -1):

@@ -92,6 +92,11 @@ def test_a_checkpoint_stands_for_the_commits_before_it(table, parts):
     assert told(table, 2) == {"a", "e"}
 
 
+def test_a_checkpoint_that_lacks_a_part_tells_nothing(table):
+    checkpoint(table, f".{1:010d}.{2:010d}", {"z": True})
+    assert told(table, 3) == {"c", "e"}
+
+
 def test_a_checkpoint_of_files_without_vectors_has_none(table):
     checkpoint(table, "", dict.fromkeys("acde", False), vectors=False)
     assert told(table, 2) == set()
