@@ -67,7 +67,7 @@ def _row_changes(unit: Unit, groups: pa.Table) -> pa.Table:
         columns = [rows[f"{side}_{i}"] for i in range(len(unit.columns))]
         parts.append(
             pa.table(
-                [*columns, pa.array([weight] * rows.num_rows, pa.int64())],
+                [*columns, pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows)],
                 names=[*(c.name for c in unit.columns), WEIGHT],
             )
         )

@@ -284,7 +284,7 @@ class _Iterations:
         return sum_weights(rows, self.columns)
 
     def _weighted(self, rows: pa.Table, weight: int) -> pa.Table:
-        return rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int32()))
+        return rows.append_column(WEIGHT, pa.repeat(pa.scalar(weight, pa.int32()), rows.num_rows))
 
     def _minus(self, rows: pa.Table, other: pa.Table, columns: Sequence[str]) -> pa.Table:
         """The rows that the other table doesn't have, in these columns."""

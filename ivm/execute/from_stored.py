@@ -31,7 +31,7 @@ def from_stored(strategy: FromStored, datasets: Datasets, run: Run) -> Changes:
         raise StoredRowsLackingError
     new = candidates.sort_by(PLACE).select(stored.column_names).slice(0, limit)
     signed = [
-        t.append_column(WEIGHT, pa.array([w] * t.num_rows, pa.int64()))
+        t.append_column(WEIGHT, pa.repeat(pa.scalar(w, pa.int64()), t.num_rows))
         for t, w in ((new, 1), (stored.cast(new.schema), -1))
     ]
     return Changes(sum_weights(pa.concat_tables(signed), stored.column_names))
