@@ -59,6 +59,14 @@ class LargeReadError(Exception):
     """A read gave more rows than this process may hold; nobody meets it: Spark reads them."""
 
 
+class LargeSliceError(LargeReadError):
+    """What units ask for of a relation is more than this process may hold: they are decided again."""
+
+    def __init__(self, relation: str, told: str) -> None:
+        super().__init__(told)
+        self.relation = relation
+
+
 #: What may be otherwise a moment later, so that the same step is worth another try.
 TRANSIENT = (ConcurrentRefreshError, StorageError, StoppedError)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.errors import LargeReadError
+from ivm.errors import LargeReadError, LargeSliceError
 from ivm.feed.datasets import NOTHING, Asker, Datasets, Part
 from ivm.feed.found import FoundRows, any_of, but
 from ivm.feed.input import Input
@@ -52,7 +52,7 @@ class ArrowDatasets(Datasets):
     """Slices are Arrow tables.
 
     Of a relation of many rows each round reads the columns that those need who ask in it, and each unit gets what it
-    asked for itself; of fewer rows (`shared_rows`) all get the same. Loading raises LargeReadError for a slice of more
+    asked for itself; of fewer rows (`shared_rows`) all get the same. Loading raises LargeSliceError for a slice of more
     rows than the profile's `slice_rows`.
     """
 
@@ -68,6 +68,8 @@ class ArrowDatasets(Datasets):
         #: What is told apart of a relation, and what this view of the datasets reads of it.
         self._apart: dict[str, dict[frozenset[Match], _Own]] = {}
         self._own: dict[str, _Own] = {}
+        #: How many rows those read who ask apart, once that was told.
+        self._counted: dict[tuple[str, int], int] = {}
 
     def sharing(self, found: FoundRows) -> ArrowDatasets:
         """These datasets, recalling what others of the epoch found, and letting them recall what these find."""
@@ -113,10 +115,12 @@ class ArrowDatasets(Datasets):
         return super()._called(relation, part) + ("" if own is None else f"_{own.number}")
 
     def _slice_rows(self, relation: str) -> int:
-        """At most so many: those of the rounds in which it was asked for."""
+        """Until they were told apart at most so many: those of the rounds in which it was asked for."""
         own = self._own.get(relation)
         if own is None:
             return super()._slice_rows(relation)
+        if (relation, own.number) in self._counted:
+            return self._counted[relation, own.number]
         return sum(p.rows.num_rows for p in self._pieces.get(relation, ()) if p.matches & own.matches)
 
     def _slice(self, relation: str) -> pa.Table:
@@ -136,7 +140,10 @@ class ArrowDatasets(Datasets):
                 rows = rows.filter(any_of(wanted, rows)) if wanted else rows.slice(0, 0)
             parts.append(but(before, rows))
             before += wanted
-        return pa.concat_tables(parts)
+        found = pa.concat_tables(parts)
+        if own is not None:
+            self._counted[relation, own.number] = found.num_rows
+        return found
 
     @classmethod
     def beside(cls, other: Datasets, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
@@ -220,10 +227,13 @@ class ArrowDatasets(Datasets):
                 parts.append(but(known, recalled.cast(schema)))
                 known += answered
         if left:
-            parts.append(but(known, self._read(source, number, columns, left, most).cast(schema)))
+            try:
+                parts.append(but(known, self._read(source, number, columns, left, most).cast(schema)))
+            except LargeReadError as error:
+                raise LargeSliceError(relation, str(error)) from error
         rows = pa.concat_tables(parts)
         if rows.num_rows > most:
-            raise LargeReadError(f"more than {most:,} rows")
+            raise LargeSliceError(relation, f"more than {most:,} rows")
         return rows
 
     def _read(

@@ -156,8 +156,8 @@ class Datasets(ABC):
         """Give a part of a relation its name."""
 
     def rows_read(self, relations: Iterable[str]) -> int:
-        """How many rows of these relations were read into slices, once for all units that share them."""
-        return sum(self._sliced.get(r, 0) for r in set(relations))
+        """How many rows of these relations' slices who reads these datasets meets."""
+        return sum(self._slice_rows(r) for r in set(relations))
 
     def rows(self, relations: Iterable[str]) -> int | None:
         """How many rows of these relations statements will read, once all is loaded; None where that isn't known."""

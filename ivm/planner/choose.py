@@ -53,11 +53,13 @@ def choose(
     met: int = 0,
     limits: Limits = EMBEDDED,
     past: Callable[[], Past] = Past,
+    large: str = "",
 ) -> Choice:
     """Choose for one view.
 
     `rows` are those of its inputs (None if unknown), `deltas` the changed rows of each; `whole` are the inputs that are
-    read whole, and `met` the rows that the changed ones meet. `past` is asked only where there is a choice.
+    read whole, and `met` the rows that the changed ones meet; `large` is the relation of which these turned out to be
+    too many for this process. `past` is asked only where there is a choice.
 
     >>> choose({"t": 1_000_000}, {"t": 1_000}, strict=False).strategy.value
     'incremental'
@@ -71,13 +73,15 @@ def choose(
     'full'
     >>> choose({"t": 1_000_000_000}, {"t": 8_000_000}, strict=False).strategy.value
     'incremental'
+    >>> choose({"t": 9_000_000, "u": 9}, {"u": 1}, strict=False, met=6_000_000, large="t").reason
+    "the rows of 't' that this change affects are too many for this process, so a full refresh is cheaper"
     """
     full = sum(n or 0 for n in rows.values())
     in_full = full + limits.small_input
     changed = sum(deltas.values())
     read_whole = BOTH_STATES * sum(rows[r] or 0 for r in whole)
     by_delta = CHANGED * changed + met
-    by_delta_weighed = by_delta * (STAGED if stays_with_spark(deltas.values(), limits) else 1)
+    by_delta_weighed = by_delta * (STAGED if large or stays_with_spark(deltas.values(), limits) else 1)
     incremental, weighed = by_delta + read_whole, by_delta_weighed + read_whole
     small = full < limits.small_input and weighed < in_full
     if strict or any(n is None for n in rows.values()) or small:
@@ -93,8 +97,10 @@ def choose(
             "so a full refresh is cheaper"
         )
         return Choice(StrategyKind.FULL, incremental, full, weighed, why)
-    why = f"{changed:,} of {full:,} input rows changed, so a full refresh is cheaper"
-    return Choice(StrategyKind.FULL, incremental, full, weighed, why)
+    why = f"{changed:,} of {full:,} input rows changed"
+    if large:
+        why = f"the rows of {large!r} that this change affects are too many for this process"
+    return Choice(StrategyKind.FULL, incremental, full, weighed, f"{why}, so a full refresh is cheaper")
 
 
 def met_rows(

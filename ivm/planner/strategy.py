@@ -50,7 +50,8 @@ class Known:
 
     `facts` are of all that it reads and of itself, `deltas` the changed rows of each relation that did change, `stored`
     the rows that it has. `strict` forbids a full refresh by cost; `lacking` says that the stored rows of a LIMIT were
-    not enough; `past` gives what its refreshes took.
+    not enough, `large` of which relation it asks for more rows than this process may hold; `past` gives what its
+    refreshes took.
     """
 
     facts: Mapping[str, Facts]
@@ -58,6 +59,7 @@ class Known:
     stored: int = 0
     strict: bool = False
     lacking: bool = False
+    large: str = ""
     limits: Limits = EMBEDDED
     past: Callable[[], Past] = Past
 
@@ -224,7 +226,7 @@ def _incremental(unit: Unit, known: Known, rows: Mapping[str, int | None]) -> In
     whole = [r for r in unit.reads if r in requests.whole and (rows[r] or 0) > limits.native_whole_rows]
     moved = {r for r in changed if known.facts[r].moved}
     met = met_rows(unit, rows, known.deltas, known.stored, stored, moved)
-    choice = choose(rows, known.deltas, known.strict, whole, met, limits, known.past)
+    choice = choose(rows, known.deltas, known.strict, whole, met, limits, known.past, known.large)
     if unit.fixpoint:
         return Fixpoint(unit, walked, requests, choice, known.facts, changed)
     if unit.reduce is None:

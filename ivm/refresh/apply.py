@@ -20,6 +20,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from ivm.engine.rows import Rows
+from ivm.errors import LargeSliceError
 from ivm.execute.changes import StoredRowsLackingError
 from ivm.parameters import AUTO
 from ivm.plan.kinds import Publish, StrategyKind
@@ -69,6 +70,9 @@ class Apply:
         #: The units of the waves to come, which may read rows that this one finds.
         self._later: list[Unit] = []
         self._running: list[tuple[str, Running]] = []
+        #: Units whose stored rows turned out to be too few, and of others the relation of which they ask for too much.
+        self._lacked: set[str] = set()
+        self._large: dict[str, str] = {}
 
     def run(self) -> dict[str, Outcome]:
         """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
@@ -179,15 +183,16 @@ class Apply:
         )
         return Full("upstream_replaced", f"{replaced!r} was replaced as a whole") if replaced is not None else None
 
-    def _decided(self, view: str, name: str, lacking: bool = False) -> Strategy:
-        """A unit's strategy by what has changed. Raises GapError where that can't be told."""
+    def _decided(self, view: str, name: str) -> Strategy:
+        """A unit's strategy by what has changed, and by what came out. Raises GapError where that can't be told."""
         unit, state = self.inputs.units[name], self.inputs.manifest.units[name]
         strict = self.context.views[view].mode == "incremental"
         limits = self.context.limits
 
         def known(sizes: Mapping[str, int], deltas: Mapping[str, Rows]) -> Known:
             facts = {r: self.inputs.facts(r, deltas.get(r)) for r in (*unit.reads, name)}
-            return Known(facts, sizes, state.rows, strict, lacking, limits, lambda: self.inputs.past[name])
+            past, lacking, large = (lambda: self.inputs.past[name]), name in self._lacked, self._large.get(name, "")
+            return Known(facts, sizes, state.rows, strict, lacking, large, limits, past)
 
         told = self.inputs.told(unit, state)
         if stays_with_spark(told.values(), limits) and surely_full(unit, known(told, {})) is not None:
@@ -219,13 +224,16 @@ class Apply:
         else:
             jobs.append(Job(view, strategy, state))
 
-    def _run_jobs(self, tag: str, jobs: Sequence[Job]) -> list[_Build]:
+    def _run_jobs(self, tag: str, jobs: Sequence[Job], staged: bool = False) -> list[_Build]:
         """Begin a group of jobs, and wait for those that later waves read; returns what must be done in full after all.
 
         Where what they share can't be read, each runs alone, so that only those that need it fail.
         """
         try:
-            running = Running(self.inputs, self.scratch, tag, jobs, self._threads, self._awaited, self._later)
+            running = Running(self.inputs, self.scratch, tag, jobs, self._threads, self._awaited, self._later, staged)
+        except LargeSliceError as large:
+            _log.info("%s: a slice of %s has %s", tag, large.relation, large)
+            return self._run_large(tag, jobs, large.relation)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             if len(jobs) == 1:
                 return self._ended(tag, jobs, {jobs[0].strategy.unit.name: error})
@@ -233,6 +241,23 @@ class Apply:
         self._running.append((tag, running))
         running.wait()
         return self._ended(tag, running.awaited, running.ended)
+
+    def _run_large(self, tag: str, jobs: Sequence[Job], relation: str) -> list[_Build]:
+        """Run jobs that ask for more of a relation than this process may hold, and others beside them.
+
+        Those that ask for it are decided again: a full refresh may be cheaper than slices that Spark keeps. Without
+        those that are done in full the others' slices may be small enough; where all stay, Spark keeps them.
+        """
+        builds: list[_Build] = []
+        left: list[Job] = []
+        for job in jobs:
+            unit = job.strategy.unit.name
+            if any(r == relation for r, _ in job.strategy.requests.matches):
+                self._large[unit] = relation
+                self._schedule(job.view, unit, self._decided(job.view, unit), left, builds)
+            else:
+                left.append(job)
+        return builds + (self._run_jobs(f"{tag}_large", left, len(left) == len(jobs)) if left else [])
 
     def _rest(self) -> list[_Build]:
         """Wait for the units that no wave waited for; returns what of them must be done in full after all."""
@@ -254,7 +279,8 @@ class Apply:
             if isinstance(result, Outcome):
                 self._done(result)
             elif isinstance(result, StoredRowsLackingError):
-                self._schedule(job.view, unit, self._decided(job.view, unit, lacking=True), again, builds)
+                self._lacked.add(unit)
+                self._schedule(job.view, unit, self._decided(job.view, unit), again, builds)
             else:
                 builds += self._instead(job.view, unit, result)
         return builds + (self._run_jobs(f"{tag}_whole", again) if again else [])

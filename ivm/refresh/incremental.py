@@ -21,7 +21,7 @@ import pyarrow as pa
 from ivm.engine.embedded import EmbeddedRun, StaysWithSparkError
 from ivm.engine.results import Results
 from ivm.engine.rows import Rows, StagedRows
-from ivm.errors import LargeReadError
+from ivm.errors import LargeSliceError
 from ivm.execute.changes import Changes, StoredRowsLackingError
 from ivm.execute.handlers import execute
 from ivm.feed.arrow_datasets import ArrowDatasets
@@ -75,6 +75,7 @@ class Running:
     """Jobs over shared slices, each in a thread: first those that later waves wait for, of each kind the longest first.
 
     Making it reads what they share, and begins them; it raises whatever keeps that from being read: then none began.
+    That is LargeSliceError where a slice is more than this process may hold, but where Spark keeps them (`staged`).
     Rows are read with the columns that units of waves to come (`later`) read, too, which then find them there.
     How each unit ended, an outcome or an error, is in `ended` after `wait` (of the `awaited`) or `finish` (of all).
     """
@@ -88,6 +89,7 @@ class Running:
         threads: Threads,
         awaited: Collection[str] = (),
         later: Sequence[Unit] = (),
+        staged: bool = False,
     ) -> None:
         requests, read = Requests(), dict[str, Input]()
         units = [*(job.strategy.unit for job in jobs), *later]
@@ -112,8 +114,9 @@ class Running:
         def load(datasets: Datasets) -> None:
             datasets.load(requests, askers, needed_columns(later))
 
-        self._datasets = _loaded(inputs, scratch, name, read, load, threads.quiet)
-        self._shares = _shares(jobs, self._datasets, time.perf_counter() - started)
+        self._datasets = _loaded(inputs, scratch, name, read, load, threads.quiet, staged)
+        read_by = {job.strategy.unit.name: _rows_read(job.strategy.unit, self._seen(job)) for job in jobs}
+        self._shares = _shares(read_by, time.perf_counter() - started)
         #: Why units stay with Spark where both engines may run them.
         self._reasons: dict[str, str] = {}
         self._engine = self._embedded()
@@ -215,7 +218,7 @@ class Running:
         else:
             try:
                 took = self._shares[name] + time.perf_counter() - started
-                self.ended[name] = _stored(self.inputs, job, self._datasets, changes, took, EMBEDDED)
+                self.ended[name] = _stored(self.inputs, job, self._seen(job), changes, took, EMBEDDED)
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
                 self.ended[name] = error
 
@@ -238,10 +241,15 @@ def longest_first(jobs: Sequence[Job], past: Callable[[], Mapping[str, Past]]) -
     return sorted(jobs, key=weight, reverse=True)
 
 
-def _shares(jobs: Sequence[Job], datasets: Datasets, seconds: float) -> dict[str, float]:
-    """The seconds that reading for all took, by unit: as its share of the rows that were read, each counted again."""
-    rows = {j.strategy.unit.name: 1 + datasets.rows_read((*j.strategy.unit.reads, j.strategy.unit.name)) for j in jobs}
-    return {name: seconds * n / sum(rows.values()) for name, n in rows.items()}
+def _rows_read(unit: Unit, seen: Datasets) -> int:
+    """How many rows of slices it meets."""
+    return seen.rows_read((*unit.reads, unit.name))
+
+
+def _shares(rows: Mapping[str, int], seconds: float) -> dict[str, float]:
+    """The seconds that reading for all took, by unit: as its share of the `rows` that they meet, each counted again."""
+    total = sum(1 + n for n in rows.values())
+    return {name: seconds * (1 + n) / total for name, n in rows.items()}
 
 
 def _typed(changes: Changes, state: UnitState) -> Changes:
@@ -260,21 +268,25 @@ def _loaded(
     read: Mapping[str, Input],
     load: Callable[[Datasets], None],
     quiet: Callable[[], None],
+    staged: bool,
 ) -> Datasets:
-    """The loaded datasets of what is read: in this process, or with Spark, once it is `quiet`, where that is much."""
+    """The loaded datasets of what is read: with Spark, once it is `quiet`, where that is much, else in this process.
+
+    Raises LargeSliceError where that turns out to be much.
+    """
     spark, limits = inputs.context.spark, inputs.context.limits
-    if not stays_with_spark([i.delta.num_rows for i in read.values() if i.delta is not None], limits):
-        small = ArrowDatasets(spark, scratch, tag, read, limits).sharing(inputs.found)
-        try:
-            load(small)
-            return small
-        except LargeReadError as error:
-            _log.info("%s: Spark keeps the slices, a slice has %s", tag, error)
-            small.close()
-    quiet()
-    large = StagedDatasets(spark, scratch, f"{tag}_staged", read, limits)
-    load(large)
-    return large
+    found: Datasets
+    if staged or stays_with_spark([i.delta.num_rows for i in read.values() if i.delta is not None], limits):
+        quiet()
+        found = StagedDatasets(spark, scratch, tag, read, limits)
+    else:
+        found = ArrowDatasets(spark, scratch, tag, read, limits).sharing(inputs.found)
+    try:
+        load(found)
+    except LargeSliceError:
+        found.close()
+        raise
+    return found
 
 
 def _run(inputs: Inputs, job: Job, datasets: Datasets, results: Results, engine: str, share: float) -> Outcome:
@@ -297,7 +309,7 @@ def _stored(inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seco
         unit.name, job.view, StrategyKind.INCREMENTAL, task.code, task.reason,
         Publish.MERGE if batch.num_rows else Publish.NONE, after,
         rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()),
-        rows_read=datasets.rows_read((*unit.reads, unit.name)),
+        rows_read=_rows_read(unit, datasets),
         rows_out=batch.num_rows, seconds=seconds + time.perf_counter() - started,
         cost_incremental=choice.cost_incremental, cost_full=choice.cost_full, engine=engine,
     )  # fmt: skip

@@ -280,3 +280,46 @@ def test_a_feed_that_hides_more_rows_of_a_file_than_deltas_reader_takes(spark, t
     report = pipe.refresh()
     assert report.views["tens"].strategy == "incremental", report.views["tens"]
     assert pipe.verify("tens")
+
+
+def test_who_asks_for_more_than_this_process_holds_is_weighed_again(spark, lake):
+    """A join that meets many rows is built anew; one that meets few of the same relation isn't staged for its sake."""
+    lake.limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, slice_rows=50, shared_rows=0, small_input=0)
+    for name, columns in {"t": "k int, g int", "u": "g int, name string", "w": "k int, x int"}.items():
+        lake.table(name, columns, rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 20 FROM range(400)")
+    spark.sql(f"INSERT INTO {lake.ref('u')} SELECT id, concat('n', id) FROM range(20)")
+    spark.sql(f"INSERT INTO {lake.ref('w')} SELECT id, id FROM range(200)")
+    views = {
+        "many": "SELECT t.k, u.name FROM t JOIN u ON t.g = u.g",
+        "few": "SELECT w.x, t.g FROM w JOIN t ON t.k = w.k",
+        "none": "SELECT x % 3 AS r, count(*) AS n FROM w GROUP BY x % 3",
+    }
+    lake.engine = "auto"
+    pipe = lake.pipeline(views)
+    assert pipe.refresh().ok
+    for meets_many in (True, False):
+        spark.sql(f"UPDATE {lake.ref('u')} SET name = upper(concat(name, 'x')) WHERE g < {4 if meets_many else 1}")
+        spark.sql(f"UPDATE {lake.ref('w')} SET x = x + 1 WHERE k = 7")
+        report = pipe.refresh()
+        assert report.ok
+        assert lake.differences(pipe) == {}
+        outcomes = pipe.context.log.outcomes(report.epoch)
+        assert (outcomes["many"].strategy == "full") is meets_many, outcomes["many"]
+        assert "'t' that this change affects are too many" in outcomes["many"].reason or not meets_many
+        assert [outcomes[v].engine for v in ("few", "none")] == ["embedded", "embedded"]
+        assert outcomes["few"].rows_read == 1, "its own slice"
+
+
+def test_slices_that_are_cheaper_than_a_full_refresh_stay_with_spark(spark, lake):
+    lake.limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, slice_rows=5, small_input=0)
+    lake.table("t", "k int, g int", rows=0)
+    lake.table("u", "g int, name string", rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 200 FROM range(2000)")
+    spark.sql(f"INSERT INTO {lake.ref('u')} SELECT id, concat('n', id) FROM range(200)")
+    pipe = lake.pipeline({"many": "SELECT t.k, u.name FROM t JOIN u ON t.g = u.g"})
+    assert pipe.refresh().ok
+    spark.sql(f"UPDATE {lake.ref('u')} SET name = 'one' WHERE g = 1")
+    report = pipe.refresh()
+    assert (report.views["many"].strategy, report.ok) == ("incremental", True), report.views["many"]
+    assert lake.differences(pipe) == {}
