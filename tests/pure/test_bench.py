@@ -42,7 +42,7 @@ def contest(**duckdb):
     """The figures of a contest of two rounds."""
     records = {name: Record() for name in NAMES}
     for number, name in enumerate(NAMES, 1):
-        records[name].first_build(Taken(100.0 * number))
+        records[name].first_build_s.append(100.0 * number)
         for seconds in (number, number + 2.0004):
             ours = number < 3
             taken = Taken(seconds, {"q01": seconds / 2}, {"q01": "full"} if name == "auto" else {})

@@ -94,8 +94,8 @@ class DuckRebuild:
             self._database.register("hidden", hidden)
             self._database.execute(f"CREATE OR REPLACE TABLE hidden_{source} AS SELECT * FROM hidden")
             self._database.unregister("hidden")
-            gone = f"SELECT 1 FROM hidden_{source} AS h WHERE h.i = t.file_index AND h.r = t.file_row_number"
-            sql += f" WHERE NOT EXISTS ({gone})"
+            # As NOT EXISTS it groups all rows by their places first.
+            sql += f" ANTI JOIN hidden_{source} AS h ON h.i = t.file_index AND h.r = t.file_row_number"
         self._database.execute(f"CREATE OR REPLACE VIEW {source} AS {sql}")
 
     def _write(self, view: View) -> None:

@@ -4,12 +4,14 @@
     FOLDER/lake/sources  Delta tables, made anew in each run, but where it goes on with an earlier one's
     FOLDER/lake/NAME     what a contestant makes
     FOLDER/lake/batches  how many batches of changes were committed
+    FOLDER/lake/builds   the seconds of first builds, by contestant, as JSON
 
 Invariant: what a run changes was made by a benchmark.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +38,7 @@ class Lake:
         self._folder = folder
         self._asked = asked
         self._batches = folder / "lake" / "batches"
+        self._builds = folder / "lake" / "builds"
 
     def load(self, steps: Steps) -> None:
         """Make the sources anew, and nothing else, or find those of an earlier run.
@@ -56,11 +59,20 @@ class Lake:
         steps.at("loading the sources")
         tpch.load(self.spark, self._folder / "data", self.sources)
         self._batches.write_text("0\n")
+        self._builds.write_text("{}\n")
 
     @property
     def batches(self) -> int:
         """How many batches of changes were committed."""
         return int(self._batches.read_text())
+
+    def built(self, name: str, seconds: float | None = None) -> list[float]:
+        """The seconds of a contestant's first builds, with those of another one."""
+        found: dict[str, list[float]] = json.loads(self._builds.read_text())
+        if seconds is not None:
+            found.setdefault(name, []).append(round(seconds, 3))
+            self._builds.write_text(json.dumps(found) + "\n")
+        return found.get(name, [])
 
     def there(self, name: str) -> bool:
         """Whether a contestant kept something here in an earlier run."""

@@ -19,6 +19,7 @@ def median(seconds: Sequence[float]) -> float | None:
 class Record:
     """Lists have an entry a measured round. `by_view` is of the changes; strategies, engines and failures the last."""
 
+    #: From nothing, or of a rebuild the first times.
     first_build_s: list[float] = field(default_factory=list)
     change_s: list[float] = field(default_factory=list)
     no_op_s: list[float] = field(default_factory=list)
@@ -31,11 +32,6 @@ class Record:
     engines: dict[str, str] = field(default_factory=dict)
     shell_engines: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-
-    def first_build(self, taken: Taken) -> None:
-        """From nothing, or of a rebuild the first times."""
-        self.first_build_s.append(taken.seconds)
-        self.failed |= taken.failed
 
     def change(self, taken: Taken, no_op: float | None) -> None:
         """A batch of changes, and the refresh after it that finds nothing to do."""
