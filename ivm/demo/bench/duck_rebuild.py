@@ -53,7 +53,7 @@ class DuckRebuild:
         self._views = views
         self._sources = lake.sources
         self._place = lake.place(self.name)
-        self._place.mkdir(parents=True)
+        self._place.mkdir(parents=True, exist_ok=True)
         half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
         settings = {"memory_limit": f"{half}B", "temp_directory": str(self._place / "spilled")}
         self._database: DuckDBPyConnection = duckdb.connect(":memory:", config=dict(settings))
