@@ -30,7 +30,11 @@ def pasts(context: Context, units: Collection[str]) -> dict[str, Past]:
             outcome = json.loads(event.detail)
             if not outcome["error"] and outcome["strategy"] == kind and _alike(context, kind, outcome):
                 found[event.unit][kind].append(outcome)
-    return {unit: _past(kinds[StrategyKind.INCREMENTAL], kinds[StrategyKind.FULL]) for unit, kinds in found.items()}
+    inner = {name for compiled in context.compiled.values() for name in compiled.unit_names[:-1]}
+    return {
+        unit: _past(kinds[StrategyKind.INCREMENTAL], kinds[StrategyKind.FULL], unit in inner)
+        for unit, kinds in found.items()
+    }
 
 
 def _alike(context: Context, kind: StrategyKind, outcome: dict[str, Any]) -> bool:
@@ -38,11 +42,12 @@ def _alike(context: Context, kind: StrategyKind, outcome: dict[str, Any]) -> boo
     return kind == StrategyKind.FULL or bool(outcome.get("engine")) == (context.engine == AUTO)
 
 
-def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]]) -> Past:
+def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]], inner: bool) -> Past:
     rows_in, rows_out = sum(o["rows_in"] for o in incremental), sum(o["rows_out"] for o in incremental)
     return Past(
         tuple((int(o["cost_incremental"]), float(o["seconds"])) for o in incremental),
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] != FIRST_BUILD),
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] == FIRST_BUILD),
         rows_out / rows_in if rows_in else None,
+        inner,
     )

@@ -39,9 +39,10 @@ def test_much_change_is_refreshed_in_full():
 #: Refreshes of about 300,000 expected rows, of about a million, and in full.
 SLOW_DELTAS = Past(incremental=[(300_000, 9.0), (250_000, 8.0), (10, 0.1)], full=[(1_000_000, 2.0)])
 QUICK_DELTAS = Past(incremental=[(1_100_000, 1.0), (1_200_000, 1.2)], full=[(1_000_000, 30.0)])
-SLOW_TO_BUILT = Past(SLOW_DELTAS.incremental, built=[(1_000_000, 2.0)])
+SLOW_TO_BUILT = Past(SLOW_DELTAS.incremental, built=[(1_000_000, 1.9)])
 QUICK_TO_BUILT = Past(QUICK_DELTAS.incremental, built=QUICK_DELTAS.full)
-TELLING = (SLOW_DELTAS, QUICK_DELTAS, SLOW_TO_BUILT, QUICK_TO_BUILT)
+INNER = Past(QUICK_DELTAS.incremental, QUICK_DELTAS.full, inner=True)
+TELLING = (SLOW_DELTAS, QUICK_DELTAS, SLOW_TO_BUILT, QUICK_TO_BUILT, INNER)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,11 @@ TELLING = (SLOW_DELTAS, QUICK_DELTAS, SLOW_TO_BUILT, QUICK_TO_BUILT)
         (150_000, SLOW_TO_BUILT, "full"),
         (150_000, Past(SLOW_DELTAS.incremental, [(1_000_000, 8.0)], [(1_000_000, 0.2)]), "incremental"),
         (600_000, QUICK_TO_BUILT, "incremental"),
+        # One of two, a process's first: TPC-H's q22 at SF10.
+        (150_000, Past([(300_000, 8.3), (300_000, 1.2)], built=[(1_000_000, 0.9)]), "incremental"),
+        # In full, others of its view were built anew, too.
+        (150_000, Past(SLOW_DELTAS.incremental, SLOW_DELTAS.full, inner=True), "incremental"),
+        (600_000, INNER, "incremental"),
     ],
 )
 def test_what_refreshes_took_before_is_believed_where_it_is_clear(changed, past, strategy):
