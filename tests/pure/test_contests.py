@@ -166,6 +166,8 @@ def test_a_run_goes_on_with_what_another_left(tmp_path, monkeypatch):
         assert not first.there("auto")
         second.load(steps)
         second.change(0.1)
+        second.pipeline("spark")
+        assert not second.there("spark"), "it was made just now"
         assert second.built("auto", 2.5) == [1.5, 2.5]
         assert (second.there("auto"), second.there("spark"), second.pipeline("auto")) == (True, False, folder)
         third.load(steps)

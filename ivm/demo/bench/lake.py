@@ -39,6 +39,7 @@ class Lake:
         self._asked = asked
         self._batches = folder / "lake" / "batches"
         self._builds = folder / "lake" / "builds"
+        self._left: frozenset[str] = frozenset()
 
     def load(self, steps: Steps) -> None:
         """Make the sources anew, and nothing else, or find those of an earlier run.
@@ -51,6 +52,7 @@ class Lake:
                     f"No benchmark left a lake in {self._folder}.",
                     "Run one there without --again, or name its --folder.",
                 )
+            self._left = frozenset(place.name for place in self._batches.parent.iterdir())
             return
         steps.expect(2)
         clear(self._folder)
@@ -76,7 +78,7 @@ class Lake:
 
     def there(self, name: str) -> bool:
         """Whether a contestant kept something here in an earlier run."""
-        return self._asked.again and self.place(name).exists()
+        return name in self._left
 
     def place(self, name: str) -> Path:
         """A contestant's folder, which it makes itself."""
