@@ -248,9 +248,13 @@ class ArrowDatasets(Datasets):
                 assert index is not None
                 parts.append(but(wanted[:i], index.find(columns, wanted_, folder / str(i))))
             return pa.concat_tables(parts)
+        keys = [(w.columns, w.keys, w.between) for w in wanted]
         if source.native:
-            keys = [(w.columns, w.keys, w.between) for w in wanted]
             return self._reader(source.relation).find(columns, keys, folder, most=most)
+        if source.searched:
+            found = self._reader(source.relation).find_in_files(columns, keys, most=most)
+            if found is not None:
+                return found
         return self._slice_by_spark(source, number, columns, wanted, most)
 
     def _slice_by_spark(

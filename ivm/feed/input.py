@@ -36,7 +36,8 @@ class Accumulators:
 class Input:
     """A relation in an epoch: its snapshot that is read, which state that is, and its delta.
 
-    `delta` is None where nothing changed; its rows have the needed columns and WEIGHT +1 or -1.
+    `delta` is None where nothing changed; its rows have the needed columns and WEIGHT +1 or -1. Of a `native` one
+    delta-rs reads the snapshot, of another Spark; of a `searched` one it isn't asked where DuckDB's reader finds rows.
     """
 
     relation: str
@@ -55,6 +56,7 @@ class Input:
     given: pa.Table | None = None
     #: Of a unit that keeps them.
     accumulators: Accumulators | None = None
+    searched: bool = False
 
     def index(self, wanted: Wanted) -> Index | None:
         """The index that finds these rows, if there is one."""

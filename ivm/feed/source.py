@@ -48,7 +48,8 @@ class Source:
 class Snapshot:
     """The source `name` as it is now. `path` is its folder; `by_spark` is empty if delta-rs may read it, else why not.
 
-    `schema` is Delta's own, in JSON. `fingerprint` identifies the newest commit, whatever its number.
+    `schema` is Delta's own, in JSON. `fingerprint` identifies the newest commit, whatever its number. Of a `searched`
+    one Spark reads all but what is looked for by keys, for which DuckDB's reader does what delta-rs can't.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Snapshot:
     fingerprint: str
     configuration: Mapping[str, str] = field(repr=False, compare=False)
     commits: Commits = field(repr=False, compare=False)
+    searched: bool = False
 
 
 #: Gives a session when one is needed; None where none shall be started.
@@ -123,9 +125,10 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
     commits = LogFolder(path, by_files=not _feed_is_on(metadata.configuration))
     refused = _refused(source, native.refusal(delta), lane)
     version = delta.version()
+    searched = lane == "auto" and refused != "" and refused == native.many_vectors(delta)
     return Snapshot(
         source.name, version, str(metadata.id), columns, path, refused, schema,
-        commits.fingerprint(version), metadata.configuration, commits,
+        commits.fingerprint(version), metadata.configuration, commits, searched,
     )  # fmt: skip
 
 

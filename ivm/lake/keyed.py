@@ -50,12 +50,21 @@ class KeyedReader:
         Up to so many wanted values of a column as `literals` are written as such for DataFusion. Raises
         LargeReadError after `most` rows.
         """
+        found = self.find_in_files(columns, keys, where, most)
+        if found is not None:
+            return found
+        with scratch.near() as folder:
+            return self._by_datafusion(columns, keys, folder, where, most)
+
+    def find_in_files(
+        self, columns: Sequence[str], keys: Sequence[Keys], where: str = "true", most: int | None = None
+    ) -> pa.Table | None:
+        """As `find`, without delta-rs; None where DuckDB's reader doesn't do it."""
         try:
             return self._scan.find(columns, keys, where, most)
         except UnfitError as reason:
-            _log.debug("%s: read by DataFusion: %s", self._delta.table_uri, reason)
-        with scratch.near() as folder:
-            return self._by_datafusion(columns, keys, folder, where, most)
+            _log.debug("%s: not read by DuckDB: %s", self._delta.table_uri, reason)
+            return None
 
     def _by_datafusion(
         self, columns: Sequence[str], keys: Sequence[Keys], folder: str, where: str, most: int | None

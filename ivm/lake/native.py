@@ -18,7 +18,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from ivm.errors import ConcurrentRefreshError, LargeReadError, StateError
-from ivm.lake import handles, hiding
+from ivm.lake import handles, hiding, vectors
 from ivm.lake.features import drop_features
 from ivm.lake.shapes import plain
 from ivm.lake.types import beyond_arrow, padded_columns, unreadable
@@ -75,7 +75,7 @@ def writable(path: str) -> DeltaTable:
 
 def refusal(delta: DeltaTable) -> str:
     """Why a table is not read natively; empty if it is."""
-    return _elsewhere(delta) or unreadable(delta.schema().to_json())
+    return _elsewhere(delta) or unreadable(delta.schema().to_json()) or many_vectors(delta)
 
 
 def refusal_of_files(delta: DeltaTable) -> str:
@@ -96,10 +96,15 @@ def _elsewhere(delta: DeltaTable) -> str:
         return "column mapping"
     if delta.metadata().partition_columns:
         return "partition columns"
-    if hiding.FEATURE in (protocol.reader_features or []):
-        vectors = hiding.hiding(delta, len(delta.file_uris()))
-        if vectors > hiding.HIDING:
-            return f"{vectors:,} files with deletion vectors, and it may never end reading more than {hiding.HIDING}"
+    return ""
+
+
+def many_vectors(delta: DeltaTable) -> str:
+    """Why delta-rs should not read the rows of a table whose files DuckDB's reader may read; empty if it may."""
+    if vectors.FEATURE in (delta.protocol().reader_features or []):
+        many = hiding.hiding(delta, len(delta.file_uris()))
+        if many > hiding.HIDING:
+            return f"{many:,} files with deletion vectors, and it may never end reading more than {hiding.HIDING}"
     return ""
 
 
@@ -155,7 +160,14 @@ def data_files(path: str, delta: DeltaTable) -> list[Location]:
 
 
 def rows(delta: DeltaTable) -> int:
-    """Live rows of a table, from its statistics where they are complete."""
+    """Live rows of a table: by its log, or counted where that lacks any."""
+    try:
+        hidden = sum(vector.rows for vector in vectors.of_table(delta).values())
+        recorded = recorded_size(delta)[0]
+    except vectors.UntoldError:
+        recorded = None
+    if recorded is not None:
+        return recorded - hidden
     return int(query("SELECT count(*) AS n FROM t", {"t": delta})["n"][0].as_py())
 
 

@@ -11,7 +11,8 @@ files only those are opened whose statistics allow a match.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from ivm.errors import LargeReadError
-from ivm.lake import hiding, native
+from ivm.lake import hiding, native, vectors
 from ivm.lake.shapes import arrow_schema
 from ivm.names import native_ident, native_literal
 from ivm.portable.versions import lacking
@@ -29,6 +30,8 @@ from ivm.storage.location import Location
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+_log = logging.getLogger(__name__)
 
 _SETTINGS = {
     # DuckDB 2.0's statistics lose rows in outer joins over empty tables; they gain nothing here.
@@ -179,17 +182,26 @@ _HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
 
 def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
     """The rows that deletion vectors hide: i (the file's place, by its name), r (the row's number in it)."""
-    if hiding.FEATURE not in (delta.protocol().reader_features or []):
+    if vectors.FEATURE not in (delta.protocol().reader_features or []):
         return _HIDDEN.empty_table()
-    parts = []
+    try:
+        found: Iterable[tuple[str, Any]] = vectors.hidden(delta).items()
+    except vectors.UntoldError as reason:
+        _log.debug("%s: deletion vectors by delta-rs: %s", delta.table_uri, reason)
+        found = _hidden_by_delta_rs(delta)
+    parts = [_HIDDEN.empty_table()]
+    for path, rows in found:
+        place = pa.scalar(places[unquote(path).rpartition("/")[2]], pa.int64())
+        parts.append(pa.table([pa.repeat(place, len(rows)), pa.array(rows, pa.int64())], schema=_HIDDEN))
+    return pa.concat_tables(parts)
+
+
+def _hidden_by_delta_rs(delta: DeltaTable) -> Iterator[tuple[str, pa.Array]]:
     with hiding.reading([delta]):
         batches = [pa.record_batch(batch) for batch in delta.deletion_vectors()]
-    for vectors in batches:
-        for url, kept in zip(vectors["filepath"].to_pylist(), vectors["selection_vector"], strict=True):
-            rows = pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64())
-            place = pa.scalar(places[unquote(url).rpartition("/")[2]], pa.int64())
-            parts.append(pa.table({"i": pa.repeat(place, len(rows)), "r": rows}))
-    return pa.concat_tables(parts) if parts else _HIDDEN.empty_table()
+    for found in batches:
+        for url, kept in zip(found["filepath"].to_pylist(), found["selection_vector"], strict=True):
+            yield url, pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64())
 
 
 def _up_to(reader: pa.RecordBatchReader, most: int | None) -> Iterator[pa.RecordBatch]:

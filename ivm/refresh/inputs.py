@@ -276,6 +276,7 @@ class Inputs:
                 self.rows(relation),
                 cursor.version,
                 indexes,
+                searched=snapshot.searched,
             )
         state = self.manifest.units[relation]
         # Of the same epoch there may be a newer version, which only moved rows between files.
