@@ -33,16 +33,30 @@ _SETTINGS = {
 }
 
 
+#: Empty ones that were used before: making one takes as long as running some statements. At most so many are kept.
+_idle: list[DuckDBPyConnection] = []
+_KEPT = 2
+
+
+def _connection() -> DuckDBPyConnection:
+    try:
+        return _idle.pop()
+    except IndexError:
+        pass
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config=dict(_SETTINGS))
+    for statement in SETUP:
+        connection.execute(statement)
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
 class Database:
     """Tables in memory for the statements of one group of units; threads may share it."""
 
     def __init__(self) -> None:
-        import duckdb
-
-        self.connection: DuckDBPyConnection = duckdb.connect(":memory:", config=dict(_SETTINGS))
-        for statement in SETUP:
-            self.connection.execute(statement)
-        self.connection.execute("SET lock_configuration = true")
+        self.connection = _connection()
         self._lock = threading.Lock()
         #: A lock a name: tables are made beside each other, each once.
         self._making: dict[str, threading.Lock] = {}
@@ -75,7 +89,18 @@ class Database:
 
     def close(self) -> None:
         """Forget all tables."""
-        self.connection.close()
+        import duckdb
+
+        try:
+            for name in self._loaded:
+                self.connection.execute(f"DROP TABLE {native_ident(name)}")
+        except duckdb.Error:
+            self.connection.close()
+            return
+        if len(_idle) < _KEPT:
+            _idle.append(self.connection)
+        else:
+            self.connection.close()
 
 
 def _naive(rows: pa.Table) -> pa.Table:

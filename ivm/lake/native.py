@@ -299,6 +299,11 @@ def append(
     return _write(path, data, app, version, "append", configuration, note)
 
 
+def append_by(delta: DeltaTable, path: str, data: pa.Table, app: str, version: int) -> bool:
+    """The same by a handle that is at the table's newest version and nobody shares; it stands at the commit then."""
+    return _write_by(delta, path, data, app, version, "append", {})
+
+
 def overwrite(
     path: str,
     data: pa.Table | pa.RecordBatchReader,
@@ -322,7 +327,26 @@ def _write(
     note: Mapping[str, str] | None = None,
     where: str = "",
 ) -> bool:
-    delta, done = opened(path, app)
+    delta, _ = opened(path, "")
+    if not _write_by(delta, path, data, app, version, mode, configuration or {}, note, where):
+        return False
+    if delta is not None:
+        handles.keep(path, delta)
+    return True
+
+
+def _write_by(
+    delta: DeltaTable | None,
+    path: str,
+    data: pa.Table | pa.RecordBatchReader,
+    app: str,
+    version: int,
+    mode: Any,
+    configuration: Mapping[str, str],
+    note: Mapping[str, str] | None = None,
+    where: str = "",
+) -> bool:
+    done = _last_txn(delta, app) if delta is not None and app else None
     if done is not None and done >= version:
         return False
     with committing(path):
@@ -332,9 +356,7 @@ def _write(
             mode=mode,
             schema_mode="overwrite" if mode == "overwrite" and not where else None,
             predicate=where if delta is not None and where else None,
-            configuration=dict(configuration or {}),
+            configuration=dict(configuration),
             commit_properties=properties(app, version, note),
         )
-    if delta is not None:
-        handles.keep(path, delta)
     return True

@@ -59,8 +59,11 @@ class Compaction:
 
 
 @step
-def compact(context: Context, keep_epochs: int) -> list[Compaction]:
+def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compaction]:
     """Compact all traces, published tables and the epoch log of a pipeline that has no open epoch.
+
+    Of a unit with fewer than `least` batches since it was compacted only files that nobody needs any more are removed:
+    its tables are read and written as a whole, which its few batches don't cost who reads them.
 
     The frontiers that move are committed before anything is dropped: a stop in between leaves more than is needed,
     never less.
@@ -74,11 +77,12 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
     left_out: dict[str, str] = {}
     damaged = inspect_tables(context, manifest).damaged
     waiting = _waiting(context, manifest)
+    few = {name for name, state in manifest.units.items() if _batches(state) < least}
     frontiers = {name: _frontier(context, manifest, name, keep_epochs) for name in manifest.units}
     changed = {
         n: replace(s, since=frontiers[n])
         for n, s in manifest.units.items()
-        if frontiers[n] > s.since and not _by_day(s)
+        if frontiers[n] > s.since and n not in few and not _by_day(s)
     }
     if changed:
         manifest = _commit(context, manifest, changed)
@@ -87,12 +91,16 @@ def compact(context: Context, keep_epochs: int) -> list[Compaction]:
             continue
         unit = units.get(name)
         try:
+            if name in few:
+                done += _vacuumed(context, name, state)
+                continue
             done += _unit(context, name, state, unit, frontiers[name], waiting.get(name, ()))
             rewritten |= {name} if not _by_day(state) and (unit is not None or name in context.compiled) else set()
         except Exception as error:  # noqa: BLE001 - one unit's failure must not stop the others
             left_out[name] = f"its state can't be compacted: {error_text(error) or type(error).__name__}"
             done.append(Compaction(context.layout.table(name, state.public), 0, 0, 0, 0, left_out[name]))
-        context.progress("compact", i + 1, len(manifest.units))
+        finally:
+            context.progress("compact", i + 1, len(manifest.units))
     follow = functools.partial(
         followed, context, snapshots=context.survey()[0], sources=manifest.sources, units=manifest.units
     )
@@ -155,6 +163,26 @@ def _unit(
         table = PublishedTable.of(context, path)
         found = table.choice(Verb.VACUUM)
         done.append(_by_spark(context, table, hours) if found.lane is Lane.SPARK else _files(path, owner, hours))
+    return done
+
+
+def _batches(state: UnitState) -> int:
+    """How many epochs a unit tells apart since it was compacted."""
+    return sum(max(0, last - max(first, state.since + 1) + 1) for first, last in state.batches)
+
+
+def _vacuumed(context: Context, name: str, state: UnitState) -> list[Compaction]:
+    """Remove the files of a unit's tables that no reader may still need, and nothing else."""
+    done, commit = [], Commit(owner=context.log.identity)
+    for what, path in paths(context, name, state).items():
+        table: Table = own(path, context.limits)
+        if not table.exists():
+            continue
+        hours = context.retention.hours if what == TABLE or _by_day(state) else TRACE_RETENTION_HOURS
+        if what == TABLE and (public := PublishedTable.of(context, path)).choice(Verb.VACUUM).lane is Lane.SPARK:
+            table = public.spark
+        table.vacuum(hours, commit)
+        done.append(Compaction(path, *_pairs(shape := _shape(own(path)), shape)))
     return done
 
 

@@ -188,12 +188,12 @@ class Context:
     ) -> dict[str, Compiled]:
         relations = {n: self._relation(n, s) for n, s in snapshots.items()}
         compiled: dict[str, Compiled] = {}
-        analyzer = _once(self._analyzer)
+        analyzer, raises = _once(self._analyzer), _once(self._raises)
         for view in order:
             name = view.name.lower()
             try:
                 self._check_there(view, missing or {})
-                result = compile_view(view, relations, analyzer, self.layout.programs, self._raises)
+                result = compile_view(view, relations, analyzer, self.layout.programs, raises)
             except UnseenError:
                 raise
             except IvmError as error:

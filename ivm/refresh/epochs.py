@@ -183,7 +183,7 @@ class EpochLog:
         )
         with self._lock:  # units that run in threads must not clean up what another one's commit reads
             made_once = Commit(f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
-            return own(self.path).append(rows, made_once)
+            return self._table.append(rows, made_once)
 
     def _ask(self) -> None:
         """Raises ConcurrentRefreshError where the lock of the root was lost: nothing may be written any more."""

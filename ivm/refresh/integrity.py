@@ -10,7 +10,7 @@ rows, and older files may be gone. Anything else is damage, which is mended by a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ivm.lake.commits import fingerprint
@@ -49,12 +49,14 @@ def heads_of(context: Context, unit: str, state: UnitState, known: Mapping[str, 
     }
 
 
-def inspect_tables(context: Context, manifest: Manifest) -> Integrity:
-    """Compare every table with the manifest; a few file look-ups each."""
+def inspect_tables(context: Context, manifest: Manifest, units: Collection[str] | None = None) -> Integrity:
+    """Compare the tables of some units, all by default, with the manifest; a few file look-ups each."""
     damaged: dict[str, str] = {}
     adopted: dict[str, Head] = {}
     owner = context.log.identity if manifest.units else ""
     for unit, state in manifest.units.items():
+        if units is not None and unit not in units:
+            continue
         lie = paths(context, unit, state)
         for what, head in state.heads.items():
             found = since(lie[what], head, owner)

@@ -46,10 +46,10 @@ def plan_epoch(
     snapshots, missing = context.survey()
     compiled = context.compile(snapshots, missing)
     committed = context.log.manifest()
-    integrity = inspect_tables(context, committed)
+    wanted = _with_upstream(compiled, views, context.broken)
+    integrity = inspect_tables(context, committed, {u for n in wanted for u in compiled[n].unit_names})
     accepted = definitions.accepted(committed, compiled, context.layout.programs)
     manifest = adopt(committed, integrity.adopted, accepted)
-    wanted = _with_upstream(compiled, views, context.broken)
     tasks: dict[str, ViewTask] = {}
     now = as_instant(context.clock())
     # Asked for once for all views: each of some forty settings is an answer of the JVM's.

@@ -238,7 +238,7 @@ def step_compact(context: Context) -> None:
         return
     try:
         _compiled(context)
-        for left_out in (c for c in compact(context, context.limits.kept_apart) if c.error):
+        for left_out in (c for c in compact(context, context.limits.kept_apart, every // 2) if c.error):
             _log.warning("compaction left out %s: %s", left_out.table, left_out.error)
     except Exception as error:  # noqa: BLE001 - what was published stays published
         _log.warning("compaction after epoch %s failed: %s", manifest.epoch, error_text(error) or type(error).__name__)

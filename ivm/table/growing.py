@@ -2,6 +2,7 @@
 
 read()     None where nothing changed, which one listing of its log and one look at a file tell
 rows       those of new files; all where files went, or another table lies there
+append()   by the handle that reads it: opening a table takes as long as the commit
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ivm.lake import native, parquet
 from ivm.lake.commits import fingerprint
 from ivm.lake.log import tag
 from ivm.storage.location import Location
+from ivm.table.protocol import Commit
 
 _log = logging.getLogger(__name__)
 
@@ -72,13 +74,11 @@ class GrowingTable:
             return self._read()
 
     def _read(self) -> Grown | None:
-        if self._delta is not None and not self._stands(self._delta):
-            self.forget()  # somebody removed it, or put another one in its place
         begun = self._delta is None
         self._delta = self._newest()
         self._seen = fingerprint(self.path, self._delta.version())
         files, known = frozenset(native.data_files(self.path, self._delta)), self._files
-        if files == known and not begun:
+        if files == known and (known or not begun):
             return None
         grown = bool(known) and known < files
         rows = parquet.dataset(*sorted(files - known, key=str)).to_table() if grown else native.read(self._delta)
@@ -92,15 +92,23 @@ class GrowingTable:
     def _newest(self) -> DeltaTable:
         """The table as it is now.
 
-        It is opened anew where commits after the one we know were cleaned up behind a checkpoint.
+        It is opened anew where the commit that we know, or one after it, was cleaned up behind a checkpoint, and where
+        somebody removed it, or put another one in its place: no file has the name of one of ours then.
         """
-        if self._delta is not None:
+        if self._delta is not None and self._stands(self._delta):
             try:
                 self._delta.update_incremental()
                 return self._delta
             except Exception as error:  # noqa: BLE001 - whatever it is, opening the table tells whether it stands
                 _log.debug("the table is opened anew: %s", error)
         return DeltaTable(self.path)
+
+    def append(self, rows: pa.Table, commit: Commit) -> bool:
+        """As `ivm.table.protocol.Table.append`, of a table that was made."""
+        delta, self._delta = self._newest(), None  # whatever fails, it is opened anew
+        made = native.append_by(delta, self.path, rows, commit.app, commit.version)
+        self._delta, self._seen = delta, fingerprint(self.path, delta.version())
+        return made
 
     def keep_only(self, rows: pa.Table, owner: str) -> None:
         """Put rows in the place of those that were read: what another process adds meanwhile is not among them.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from ivm.table.growing import GrowingTable
 from ivm.table.own import own
@@ -72,3 +74,58 @@ def test_what_another_process_adds_meanwhile_is_not_replaced(path):
     add(path, 2)
     reader.keep_only(pa.table({"n": [1]}, schema=SCHEMA), "me")
     assert numbers(other.read()) == [1, 2]
+
+
+def append(reader: GrowingTable, n: int) -> bool:
+    return reader.append(pa.table({"n": [n]}, schema=SCHEMA), Commit("app", n))
+
+
+def test_what_it_appends_itself_is_read_as_new(path):
+    reader, other = GrowingTable(path), GrowingTable(path)
+    assert append(reader, 1), "before it was read"
+    assert numbers(reader.read()) == [1]
+    add(path, 2)
+    assert append(reader, 3)
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (False, [2, 3])
+    assert reader.read() is None
+    assert numbers(other.read()) == [1, 2, 3]
+
+
+def test_it_appends_once_whoever_did_it_before(path):
+    reader = GrowingTable(path)
+    add(path, 5)
+    assert not append(reader, 5)
+    assert append(reader, 6)
+    assert not append(GrowingTable(path), 6)
+    assert numbers(GrowingTable(path).read()) == [5, 6]
+
+
+def test_it_appends_to_the_table_that_lies_there_now(path):
+    reader = GrowingTable(path)
+    append(reader, 1)
+    reader.read()
+    shutil.rmtree(path)
+    GrowingTable(path).create(SCHEMA, "other", {})
+    add(path, 2)
+    assert append(reader, 3)
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (True, [2, 3])
+
+
+def test_a_log_that_was_cleaned_up_behind_a_checkpoint_is_not_read_again(path):
+    reader = GrowingTable(path)
+    append(reader, 1)
+    reader.read()
+    for n in range(2, 5):
+        add(path, n)
+    table = DeltaTable(path)
+    table.create_checkpoint()
+    for commit in (tmp := Path(path) / "_delta_log").glob("*.json"):
+        if commit.stem != f"{table.version():020d}":
+            commit.unlink()
+    assert not (tmp / f"{1:020d}.json").exists()
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (False, [2, 3, 4])
+    assert append(reader, 5)
+    assert numbers(reader.read()) == [5]
