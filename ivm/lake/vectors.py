@@ -73,7 +73,9 @@ def of_table(delta: DeltaTable) -> Mapping[str, Vector]:
     if FEATURE not in (delta.protocol().reader_features or []):
         return {}
     path, version = unquote(delta.table_uri).removeprefix("file://"), delta.version()
-    found = _known(path, version, fingerprint(path, version))
+    mark = fingerprint(path, version)
+    # Where the commit is gone, another table's may have been the same number.
+    found = _known(path, version, mark) if mark else _read(path, version)
     if found is None:
         raise UntoldError("its checkpoint names no files itself")
     return found
@@ -81,6 +83,10 @@ def of_table(delta: DeltaTable) -> Mapping[str, Vector]:
 
 @functools.lru_cache(maxsize=256)
 def _known(path: str, version: int, _mark: str) -> Mapping[str, Vector] | None:
+    return _read(path, version)
+
+
+def _read(path: str, version: int) -> Mapping[str, Vector] | None:
     try:
         return of(Location.of(path), version)
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
