@@ -91,6 +91,8 @@ class Database:
         """Forget all tables."""
         import duckdb
 
+        if self.connection in _idle:
+            return
         try:
             for name in self._loaded:
                 self.connection.execute(f"DROP TABLE {native_ident(name)}")

@@ -74,7 +74,7 @@ class GrowingTable:
             return self._read()
 
     def _read(self) -> Grown | None:
-        begun = self._delta is None
+        begun = self._delta is None or not self._stands(self._delta)
         self._delta = self._newest()
         self._seen = fingerprint(self.path, self._delta.version())
         files, known = frozenset(native.data_files(self.path, self._delta)), self._files

@@ -129,3 +129,13 @@ def test_a_log_that_was_cleaned_up_behind_a_checkpoint_is_not_read_again(path):
     assert (found.whole, numbers(found)) == (False, [2, 3, 4])
     assert append(reader, 5)
     assert numbers(reader.read()) == [5]
+
+
+def test_an_empty_table_in_an_empty_ones_place_is_told(path):
+    reader = GrowingTable(path)
+    assert reader.read().whole
+    shutil.rmtree(path)
+    GrowingTable(path).create(SCHEMA, "other", {})
+    found = reader.read()
+    assert found is not None
+    assert (found.whole, reader.read()) == (True, None)
