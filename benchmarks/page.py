@@ -41,8 +41,8 @@ SECTIONS = (
     (
         "Cost against change",
         "change",
-        "What the planner chose against both strategies forced, seconds of all views. Without rounds to warm up, who comes "
-        "first at the first share is cold: at SF1 the planner, with the same choice as the incremental one.",
+        "What the planner chose against both strategies forced, seconds of all views. Without rounds to warm up, who "
+        "comes first at the first share is cold: at SF1 the planner, with the same choice as the incremental one.",
         "--keep",
     ),
     (
