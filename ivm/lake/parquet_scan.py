@@ -181,12 +181,17 @@ _HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
 
 
 def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
-    """The rows that deletion vectors hide: i (the file's place, by its name), r (the row's number in it)."""
+    """The rows that deletion vectors hide: i (the file's place, by its name), r (the row's number in it).
+
+    Raises UnfitError where neither their files tell nor delta-rs may be asked.
+    """
     if vectors.FEATURE not in (delta.protocol().reader_features or []):
         return _HIDDEN.empty_table()
     try:
         found: Iterable[tuple[str, Any]] = vectors.hidden(delta).items()
     except vectors.UntoldError as reason:
+        if many := native.many_vectors(delta):
+            raise UnfitError(f"{many}, and {reason}") from reason
         _log.debug("%s: deletion vectors by delta-rs: %s", delta.table_uri, reason)
         found = _hidden_by_delta_rs(delta)
     parts = [_HIDDEN.empty_table()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -9,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from ivm.feed.arrow_datasets import ArrowDatasets
 from ivm.feed.input import Input
 from ivm.feed.source import Source, inspect
-from ivm.lake import hiding, keyed, native
+from ivm.lake import hiding, keyed, native, parquet_scan
 from ivm.names import WEIGHT
 from ivm.plan.nodes import Column
 from ivm.rewrite.delta_join import State
@@ -85,3 +87,12 @@ def test_spark_finds_them_where_that_is_not_done_here(slices, monkeypatch):
 
     monkeypatch.setattr(keyed.ParquetScan, "find", unfit)
     assert slices(keys, True) == ([], ["t"])
+
+
+def test_delta_rs_is_not_asked_where_the_vectors_can_not_be_read_here(slices, monkeypatch):
+    def asked(*_):
+        pytest.fail("delta-rs may wait for ever")
+
+    monkeypatch.setattr(parquet_scan, "_hidden_by_delta_rs", asked)
+    monkeypatch.setitem(sys.modules, "pyroaring", None)
+    assert slices(pa.array([0], pa.int64()), True) == ([], ["t"])
