@@ -25,7 +25,7 @@ from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.derivations import CANDIDATES
 from ivm.rewrite.iterations import FRONTIER
-from ivm.rewrite.slices import DELTA, WHOLE, Facts, Requests
+from ivm.rewrite.slices import DELTA, WHOLE, Facts, Match, Requests
 from ivm.rewrite.statements import Sums
 from ivm.table.protocol import Verb
 from ivm.table.rust import RustTable
@@ -252,7 +252,7 @@ def _reads(strategy: Strategy, asked: Sequence[Arranged]) -> list[str]:
         by = sorted(
             {
                 f"{', '.join(m.columns)} from {'the delta' if m.provider.level == 0 else f'slice {m.provider.level}'} "
-                f"of {m.provider.relation}{', by a range' if m.between else ''}"
+                f"of {m.provider.relation}{_partners(m)}{', by a range' if m.between else ''}"
                 for m in matches
             }
         )
@@ -263,6 +263,12 @@ def _reads(strategy: Strategy, asked: Sequence[Arranged]) -> list[str]:
         if all(found):
             reads.append(f"  searched in {'; '.join(sorted({str(a) for a in found}))}")
     return reads + [f"{relation}: all rows" for relation in sorted(requests.whole)]
+
+
+def _partners(match: Match) -> str:
+    """Which rows provide the keys, in words: those with partners in other relations."""
+    names = [p.provider.relation for p in match.provider.partners]
+    return f" with partners in {' and '.join(names)}" if names else ""
 
 
 _PRODUCT = "d(R1 x..x Rk) = sum over i of R1' x..x R(i-1)' x dRi x R(i+1) x..x Rk"

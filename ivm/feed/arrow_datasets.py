@@ -23,7 +23,7 @@ from ivm.lake.shapes import plain
 from ivm.names import WEIGHT
 from ivm.plan.nodes import IN_NEW, IN_OLD, Column
 from ivm.rewrite.delta_join import State
-from ivm.rewrite.slices import DELTA, Match, Provider, Requests
+from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 from ivm.table.protocol import Wanted
 from ivm.table.slices import slice_sql
 from ivm.table.spark import picked_by
@@ -291,19 +291,22 @@ class ArrowDatasets(Datasets):
         """As `_provided`, of the rows that are there by now. Who asks for the provider's columns asked for its rows."""
         if provider.relation in self._wholly:
             return [self._provided(self._wholly[provider.relation], provider, through)]
-        needed = {*provider.columns, *(f.column for f in provider.filters)}
         parts = []
         for piece in self._pieces.get(provider.relation, ()):
             mine = None if through is None else [m for m in through if m in piece.matches]
-            if mine != [] and needed <= set(piece.rows.column_names):
+            if mine != [] and provider.reads <= set(piece.rows.column_names):
                 parts.append(self._provided(piece.rows, provider, mine))
         return parts
 
     def _provided(self, rows: pa.Table, provider: Provider, through: Sequence[Match] | None) -> pa.Table:
-        """The provider's columns, called k0, k1, ..., of the rows that meet its filters and that `through` means."""
+        """The provider's columns, called k0, k1, ..., of the rows that meet its filters and that `through` means.
+
+        Of those that lack a partner as many are left out as is known.
+        """
         rows = filtered(rows, provider.filters)
-        if through is not None and rows.num_rows:
-            keys = {match: self._keys(match) for match in through}
+        told = [[m] for m in provider.partners if m.provider.level != WHOLE or m.provider.relation in self._wholly]
+        for either in (*([through] if through is not None else []), *told):
+            keys = {match: self._keys(match) for match in either} if rows.num_rows else {}
             wanted = [Wanted(m.columns, k, m.between) for m, k in keys.items() if k.num_rows]
             rows = rows.filter(any_of(wanted, rows)) if wanted else rows.slice(0, 0)
         return wide(rows.select(list(provider.columns)).rename_columns([f"k{i}" for i in range(len(provider.columns))]))

@@ -77,11 +77,11 @@ class Asker:
         found = set(self.columns.get(relation, ()))
         for (asked, _), matches in self.requests.matches.items():
             for match in matches:
-                provider = match.provider
                 if asked == relation:
                     found.update(match.columns)
-                if provider.relation == relation:
-                    found.update(provider.columns, (f.column for f in provider.filters))
+                for provider in match.provider.providers():
+                    if provider.relation == relation:
+                        found |= provider.reads
         return found
 
 

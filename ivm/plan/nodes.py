@@ -183,13 +183,15 @@ class Edge:
     """An equality of two bare columns of different leaves: a way to walk.
 
     It holds wherever the leaf (or leaves) of `scope` matter, so these may be restricted to the rows that match
-    the other side. With `nulls`, NULL equals NULL.
+    the other side. With `nulls`, NULL equals NULL. With `member` it is of an IN that rows of the left side must meet:
+    those that match none of the right side can't matter either.
     """
 
     left: tuple[str, str]
     right: tuple[str, str]
     scope: int = 0
     nulls: bool = False
+    member: bool = False
 
     def from_side(self, alias: str) -> tuple[str, tuple[str, str]] | None:
         """The column on `alias`'s side and the (alias, column) across, or None if it isn't touched."""

@@ -1,8 +1,8 @@
 """In which order the slices of an epoch are read, so that large relations are scanned as seldom as can be (pure).
 
 A match can be looked for once the rows are there that provide its keys. A round reads the relations that gain nothing
-by waiting: all that is left of them can be looked for, or hangs on their own rows. Where there is none, all but the
-largest are read, whose other matches may then be looked for as well.
+by waiting: all that is left of them can be looked for, or hangs on their own rows. Where there is none, those are read
+that are far smaller than the largest, or else all but that one, whose other matches may then be looked for as well.
 
     level by level     lineitem 1, orders 1 | lineitem 2, orders 2
     by rounds          orders 1 | lineitem 1 and 2 | orders 2
@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ivm.rewrite.slices import DELTA, Match, Requests
+from ivm.rewrite.slices import DELTA, WHOLE, Match, Requests
+
+#: How many times as many rows a relation has that isn't read before a smaller one was read, perhaps for nothing.
+_FAR_SMALLER = 8
 
 
 class Rounds:
@@ -35,7 +38,9 @@ class Rounds:
         chosen = {relation: m for relation, m in ready.items() if not self._waits(relation)}
         if not chosen:
             largest = max(ready, key=self._size, default="") if len(ready) > 1 else ""
-            chosen = {relation: m for relation, m in ready.items() if relation != largest}
+            others = {relation: m for relation, m in ready.items() if relation != largest}
+            small = {r: m for r, m in others.items() if self._size(r) * _FAR_SMALLER <= self._size(largest)}
+            chosen = small or others
         assert chosen or not self._left, f"nothing leads to {self._left}"
         self._left = {r: left for r, of in self._left.items() if (left := of - chosen.get(r, set()))}
         return chosen
@@ -56,6 +61,11 @@ class Rounds:
 
     def _needs(self, match: Match) -> set[tuple[str, Match]]:
         """What must be looked for first, by relation. Rows that are there as a whole are picked by keys as well."""
+        partners = (m for m in match.provider.partners if m.provider.level != WHOLE)
+        return self._rows_needed(match).union(*map(self._needs, partners))
+
+    def _rows_needed(self, match: Match) -> set[tuple[str, Match]]:
+        """What must be looked for first for the rows that provide its keys, whatever partners they have."""
         provider = match.provider
         of, left = self._levels.get(provider.relation, {}), self._left.get(provider.relation, set())
         if provider.level == DELTA:

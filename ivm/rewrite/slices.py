@@ -7,14 +7,19 @@ level counts the steps from a delta. All requests of one slice, from whatever vi
 A delta of a leaf inside an outer join or a subquery first finds its way out to the rows of scope 0 it may affect,
 and from these the walk goes on to all leaves, the changed one included: its rows for them must be complete.
 
+The rows from which a walk goes on are those that may be in a result: by the constants that the branch compares them
+with, and by their partners in other leaves that were reached by then (semijoin reduction: P. A. Bernstein and D.-M. W.
+Chiu, Using Semi-Joins to Solve Relational Queries, 1981). A supplier of no nation that a view asks for leads nowhere.
+
 Invariant: a slice holds, once each, at least the rows that match any of its requests. Terms apply their own
 predicates again, so more rows never hurt: a row of scope 0 that no change touches sees the same rows in both states.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ivm.plan.anchors import anchor, keyable
@@ -30,8 +35,8 @@ WHOLE = sys.maxsize
 class Provider:
     """Where keys come from: `columns` of a relation's delta (level 0), or of the rows of its slice that `via` found.
 
-    Only rows that meet `filters` provide keys. Whoever collects the keys of a slice adds those of the relation's
-    delta, so that old and new state are covered.
+    Only rows that meet `filters` and each of `partners` need provide keys. Whoever collects the keys of a slice adds
+    those of the relation's delta, so that old and new state are covered.
     """
 
     relation: str
@@ -39,6 +44,25 @@ class Provider:
     columns: tuple[str, ...]
     via: Match | None = None
     filters: tuple[Filter, ...] = ()
+    partners: tuple[Match, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of its relation that tell the keys."""
+        return frozenset(
+            (*self.columns, *(f.column for f in self.filters), *itertools.chain(*(m.columns for m in self.partners)))
+        )
+
+    @property
+    def depth(self) -> int:
+        """The level of the last slice that it waits for."""
+        return max([self.level, *(m.provider.depth for m in self.partners if m.provider.level != WHOLE)])
+
+    def providers(self) -> Iterator[Provider]:
+        """Itself, and those of its partners."""
+        yield self
+        for match in self.partners:
+            yield from match.provider.providers()
 
 
 @dataclass(frozen=True)
@@ -109,7 +133,7 @@ def walk_term(term: Term, facts: Mapping[str, Facts], requests: Requests) -> dic
         return {leaf.alias: WHOLLY for leaf in branch.leaves}
     at, reached = start.alias, Reached(DELTA)
     for alias, pairs, nulls in way:
-        reached = _request(branch, at, reached, alias, pairs, nulls, requests)
+        reached = _request(branch, at, reached, (), alias, pairs, nulls, requests)
         at = alias
     return {at: reached} | _walk(branch, {at: reached}, facts, requests)
 
@@ -118,20 +142,20 @@ def _request(
     branch: Branch,
     at: str,
     reached: Reached,
+    partners: tuple[Match, ...],
     alias: str,
     pairs: Sequence[tuple[str, str]],
     nulls: bool,
     requests: Requests,
 ) -> Reached:
-    """Ask for the rows of `alias` that equal those of `at`, which was reached before."""
+    """Ask for the rows of `alias` that equal those of `at`, which was reached before and has these `partners`."""
     leaf = branch.leaf(at)
-    match = Match(
-        tuple(m for m, _ in pairs),
-        Provider(leaf.relation, reached.level, tuple(t for _, t in pairs), reached.via, leaf.filters),
-        nulls,
-    )
-    requests.add(branch.leaf(alias).relation, reached.level + 1, match)
-    return Reached(reached.level + 1, match)
+    columns = tuple(t for _, t in pairs)
+    provider = Provider(leaf.relation, reached.level, columns, reached.via, leaf.filters, partners)
+    match = Match(tuple(m for m, _ in pairs), provider, nulls)
+    level = provider.depth + 1
+    requests.add(branch.leaf(alias).relation, level, match)
+    return Reached(level, match)
 
 
 #: A step of a walk: the leaf it reaches, (its column, the column across) of each equality, whether NULL equals NULL.
@@ -175,12 +199,14 @@ def _walk(
     """Visit all leaves from `start`, cheapest step first; unreachable ones are read whole."""
     visited = dict(start)
     found: dict[str, Reached] = {}
+    partners, came = _Partners(branch, facts), dict[str, str]()
     while len(visited) < len(branch.leaves):
         step = min(
             (
                 s
                 for leaf in branch.leaves
-                if leaf.alias not in visited and (s := _step(branch, leaf.alias, visited, facts))
+                if leaf.alias not in visited
+                and (s := _step(branch, leaf.alias, visited, leaf.alias in partners.selective, facts))
             ),
             default=None,
         )
@@ -189,16 +215,18 @@ def _walk(
             alias = min(
                 (leaf.scope, i, leaf.alias) for i, leaf in enumerate(branch.leaves) if leaf.alias not in visited
             )[2]
-            step = _Step((0, 0), alias)
+            step = _Step((0, 0, 0), alias)
         if step.between:
             provider = Provider(branch.leaf(step.other).relation, DELTA, (step.pairs[0][1],))
             match = Match((step.pairs[0][0],), provider, between=True)
             requests.add(branch.leaf(step.alias).relation, 1, match)
             visited[step.alias] = Reached(1, match)
         elif step.other:
+            of = partners.of(step.other, visited, came.get(step.other, ""))
             visited[step.alias] = _request(
-                branch, step.other, visited[step.other], step.alias, step.pairs, step.nulls, requests
+                branch, step.other, visited[step.other], of, step.alias, step.pairs, step.nulls, requests
             )
+            came[step.alias] = step.other
         else:
             requests.whole.add(branch.leaf(step.alias).relation)
             visited[step.alias] = WHOLLY
@@ -210,7 +238,7 @@ def _walk(
 class _Step:
     """From `other`, or a whole read where there is none."""
 
-    cost: tuple[int, int]
+    cost: tuple[int, int, int]
     alias: str
     other: str = ""
     pairs: tuple[tuple[str, str], ...] = ()
@@ -218,11 +246,16 @@ class _Step:
     between: bool = False
 
 
-def _step(branch: Branch, alias: str, visited: dict[str, Reached], facts: Mapping[str, Facts]) -> _Step | None:
-    """The cheapest way to reach a leaf: whole if small, by its key, by a foreign key, by any equality."""
+def _step(
+    branch: Branch, alias: str, visited: dict[str, Reached], selective: bool, facts: Mapping[str, Facts]
+) -> _Step | None:
+    """The cheapest way to reach a leaf: whole if small, by its key, by a foreign key, by any equality.
+
+    Of two the one of which only some rows may be in a result (`selective`): it is a partner for the other's steps.
+    """
     target = facts[branch.leaf(alias).relation]
     if target.small:
-        return _Step((0, 0), alias)
+        return _Step((0, 0, 0), alias)
     best: _Step | None = None
     for other, reached in visited.items():
         found = _pairs(branch, alias, other, branch.leaf(alias).scope, facts)
@@ -237,7 +270,7 @@ def _step(branch: Branch, alias: str, visited: dict[str, Reached], facts: Mappin
             rank = 2
         else:
             rank = 3
-        step = _Step((rank, reached.level), alias, other, tuple(pairs), nulls)
+        step = _Step((rank, reached.level, not selective), alias, other, tuple(pairs), nulls)
         best = step if best is None else min(best, step)
     return best or _bounded(branch, alias, visited, facts)
 
@@ -247,8 +280,61 @@ def _bounded(branch: Branch, alias: str, visited: dict[str, Reached], facts: Map
     for bound in branch.bounds:
         (other, column), (mine, compared) = bound.bounding, bound.bounded
         if mine == alias and visited.get(other) == Reached(DELTA) and facts[branch.leaf(other).relation].moved:
-            return _Step((4, DELTA), alias, other, ((compared, column),), between=True)
+            return _Step((4, DELTA, 0), alias, other, ((compared, column),), between=True)
     return None
+
+
+class _Partners:
+    """Which rows of other leaves a row of scope 0 must match to be in a result of a branch.
+
+    They are those of leaves that are inner-joined to it, or that an IN looks for it in. Only partners that are
+    `selective` are told of: some of their rows can't be in a result, as a comparison with constants says, or a partner
+    of their own in a small relation.
+    """
+
+    def __init__(self, branch: Branch, facts: Mapping[str, Facts]) -> None:
+        self._branch, self._facts = branch, facts
+        #: By leaf, then by partner: (its column, the partner's column) of each equality.
+        self._near: dict[str, dict[str, list[tuple[str, str]]]] = {}
+        scopes = {leaf.alias: leaf.scope for leaf in branch.leaves}
+        for edge in branch.edges:
+            sides = (edge.left, edge.right)
+            inner = edge.scope == 0 and not any(scopes[alias] for alias, _ in sides)
+            member = edge.member and scopes[edge.left[0]] == 0
+            if not edge.nulls and (inner or member):
+                for (one, mine), (other, theirs) in (sides, sides[::-1]) if inner else (sides,):
+                    if keyable(facts[branch.leaf(one).relation].relation.type_of(mine)):
+                        self._near.setdefault(one, {}).setdefault(other, []).append((mine, theirs))
+        self.selective = {leaf.alias for leaf in branch.leaves if leaf.filters}
+        spreading = [alias for alias in self.selective if self._is_small(alias)]
+        while spreading:
+            alias = spreading.pop()
+            new = {other for other, near in self._near.items() if alias in near} - self.selective
+            self.selective |= new
+            spreading += [other for other in new if self._is_small(other)]
+
+    def of(self, alias: str, visited: Mapping[str, Reached], origin: str = "") -> tuple[Match, ...]:
+        """The partners of a visited leaf's rows among the others; `origin` led to them, so they match its rows."""
+        return self._of(alias, visited, {alias, origin}) if self.selective else ()
+
+    def _of(self, alias: str, visited: Mapping[str, Reached], seen: set[str]) -> tuple[Match, ...]:
+        found = []
+        for other, pairs in self._near.get(alias, {}).items():
+            if other in seen or other not in visited:
+                continue
+            leaf, reached = self._branch.leaf(other), visited[other]
+            if reached.level == WHOLE and not self._is_small(other):
+                continue
+            seen.add(other)
+            further = self._of(other, visited, seen)
+            if leaf.filters or further:
+                mine, theirs = zip(*sorted(set(pairs)), strict=True)
+                provider = Provider(leaf.relation, reached.level, theirs, reached.via, leaf.filters, further)
+                found.append(Match(mine, provider))
+        return tuple(found)
+
+    def _is_small(self, alias: str) -> bool:
+        return self._facts[self._branch.leaf(alias).relation].small
 
 
 def walk_groups(
@@ -272,9 +358,11 @@ def walk_groups(
         for term, found in walked:
             if term.branch is branch:
                 reached = found.get(alias, Reached(DELTA))
-                providers[
-                    Provider(leaf.relation, reached.level, tuple(columns[k] for k in keys), reached.via, leaf.filters)
-                ] = None
+                # Not those of slices: the groups would have to wait for them, and large relations be searched again.
+                whole = {a: r for a, r in found.items() if r.level == WHOLE}
+                of = _Partners(branch, facts).of(alias, whole)
+                on = tuple(columns[k] for k in keys)
+                providers[Provider(leaf.relation, reached.level, on, reached.via, leaf.filters, of)] = None
     if not keys or any(p.level == WHOLE for p in providers):
         requests.whole.update(leaf.relation for b in branches for leaf in b.leaves)
         requests.whole.add(unit.name)

@@ -142,7 +142,7 @@ class _Found:
         self.edges: list[Edge] = []
         self.filters: dict[str, dict[Filter, None]] = {}
         self._comparisons: list[tuple[Comparison, set[str]]] = []
-        self._equalities: list[tuple[exp.Column, list[exp.Column], set[str], bool]] = []
+        self._equalities: list[tuple[exp.Column, list[exp.Column], set[str], bool, bool]] = []
         self._scopes = 0
 
     def items(self, items: Iterable[exp.Join], scope: int) -> None:
@@ -202,13 +202,14 @@ class _Found:
             for equality in _implied(part):
                 left, right = equality.left.unnest(), equality.right.unnest()
                 if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-                    self._equalities.append((left, [right], restricted, isinstance(equality, exp.NullSafeEQ)))
+                    self._equalities.append((left, [right], restricted, isinstance(equality, exp.NullSafeEQ), False))
             if isinstance(part, exp.In) and part.args.get("query") is not None:
-                self._membership(part)
+                self._membership(part, restricted)
             else:
                 self.nested(part)
 
-    def _membership(self, node: exp.In) -> None:
+    def _membership(self, node: exp.In, restricted: set[str]) -> None:
+        """The equalities that a row of these leaves meets with some row of the query's, if it matters."""
         before = set(self.leaves)
         outs = list(self.query(node.args["query"]).values())
         inner = set(self.leaves) - before
@@ -216,7 +217,10 @@ class _Found:
         self.nested(node.this)
         for needle, origins in zip(needles, outs, strict=False):
             if isinstance(needle, exp.Column):
-                self._equalities.append((needle, [exp.column(c, table=t) for t, c in origins], inner, False))
+                found = [exp.column(c, table=t) for t, c in origins]
+                # Of a UNION it may be a row of any branch.
+                member = needle.table in restricted and len(found) == 1
+                self._equalities.append((needle, found, inner, False, member))
 
     def nested(self, node: exp.Expression) -> None:
         """Visit the queries inside an expression."""
@@ -238,10 +242,11 @@ class _Found:
                 found = typed(comparison, column, relation.type_of(column)) if alias in restricted else None
                 if found is not None:
                     self.filters.setdefault(alias, {})[found] = None
-        for left, rights, restricted, nulls in self._equalities:
+        for left, rights, restricted, nulls, member in self._equalities:
+            others = [o for r in rights for o in self._origins(r.table, r.name)]
             for one in self._origins(left.table, left.name):
-                for other in (o for r in rights for o in self._origins(r.table, r.name)):
-                    self._edge(one, other, restricted, nulls)
+                for other in others:
+                    self._edge(one, other, restricted, nulls, member and len(others) == 1)
 
     def _origins(self, table: str, column: str) -> list[_Column]:
         if table in self.leaves:
@@ -249,7 +254,7 @@ class _Found:
         inner = next((cs for n, cs in self.derived.get(table, {}).items() if n.lower() == column.lower()), [])
         return [o for t, c in inner for o in self._origins(t, c)]
 
-    def _edge(self, one: _Column, other: _Column, restricted: set[str], nulls: bool) -> None:
+    def _edge(self, one: _Column, other: _Column, restricted: set[str], nulls: bool, member: bool) -> None:
         if one[0] == other[0]:
             return
         types = {self.relations[self.leaves[a][0]].type_of(c) for a, c in (one, other)}
@@ -257,7 +262,7 @@ class _Found:
             return
         for alias, _ in (one, other):
             if alias in restricted:
-                self.edges.append(Edge(one, other, self.leaves[alias][1], nulls))
+                self.edges.append(Edge(one, other, self.leaves[alias][1], nulls, member))
 
 
 def _derived_names(select: exp.Select) -> list[str]:

@@ -6,14 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ivm.rewrite.rounds import Rounds
-from ivm.rewrite.slices import DELTA, Match, Provider, Requests
+from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 
 SIZES = {"lineitem": 60, "orders": 15, "customer": 2, "nation": None}
 RELATIONS = sorted(SIZES)
 
 
-def match(relation: str, level: int, via: Match | None = None, column: str = "k") -> Match:
-    return Match((column,), Provider(relation, level, (column,), via))
+def match(
+    relation: str, level: int, via: Match | None = None, column: str = "k", partners: tuple[Match, ...] = ()
+) -> Match:
+    return Match((column,), Provider(relation, level, (column,), via, partners=partners))
 
 
 def taken(rounds: Rounds) -> list[dict[str, set[Match]]]:
@@ -35,6 +37,35 @@ def test_the_largest_relation_waits_until_it_can_be_read_once():
         {"lineitem": {lineitem, onward}},
         {"orders": {back}},
     ]
+
+
+def test_far_smaller_relations_are_read_before_any_large_one():
+    by_customer, by_order = match("orders", DELTA), match("customer", 1)
+    partner = match("customer", 1, by_customer)
+    onward = match("orders", 1, by_order, partners=(partner,))
+    requests = Requests(
+        {
+            ("customer", 1): {by_customer},
+            ("orders", 1): {match("lineitem", DELTA)},
+            ("orders", 2): {by_order},
+            ("lineitem", 1): {match("orders", DELTA, column="o")},
+            ("lineitem", 3): {onward},
+        }
+    )
+    assert [sorted(asked) for asked in taken(Rounds(requests, (), SIZES))] == [["customer"], ["orders"], ["lineitem"]]
+
+
+def test_keys_wait_for_the_partners_of_the_rows_that_provide_them():
+    by_order = match("orders", DELTA)
+    partner = match("customer", 1, by_order)
+    wanted = match("orders", DELTA, partners=(partner,))
+    requests = Requests({("customer", 1): {by_order}, ("lineitem", 2): {wanted}})
+    assert taken(Rounds(requests, (), SIZES)) == [{"customer": {by_order}}, {"lineitem": {wanted}}]
+
+
+def test_a_partner_that_is_read_whole_is_there_from_the_beginning():
+    wanted = match("orders", DELTA, partners=(match("customer", WHOLE),))
+    assert taken(Rounds(Requests({("lineitem", 1): {wanted}}), (), SIZES)) == [{"lineitem": {wanted}}]
 
 
 def test_a_relation_that_provides_its_own_keys_does_not_wait_for_them():
@@ -81,15 +112,22 @@ def requested(draw) -> Requests:
         if draw(st.booleans()):
             via = None
         to = draw(st.sampled_from(RELATIONS))
-        step = match(relation, level, via, f"k{number}")
-        at = level + draw(st.integers(1, 2))
+        others = draw(st.lists(st.sampled_from(reached), max_size=2))
+        partners = tuple(match(r, draw(st.sampled_from((at, WHOLE))), how, "p") for r, at, how in others)
+        step = match(relation, level, via, f"k{number}", partners)
+        at = step.provider.depth + draw(st.integers(1, 2))
         requests.add(to, at, step)
         reached.append((to, at, step))
     return requests
 
 
 def needed(m: Match, requests: Requests, whole) -> set[tuple[str, Match]]:
-    """What gives a match's keys, and what gives the keys by which rows of a whole relation are picked."""
+    """What gives a match's keys, what gives the keys by which rows of a whole relation are picked, and the partners."""
+    partners = [p for p in m.provider.partners if p.provider.level != WHOLE]
+    return rows_needed(m, requests, whole).union(*(needed(p, requests, whole) for p in partners))
+
+
+def rows_needed(m: Match, requests: Requests, whole) -> set[tuple[str, Match]]:
     relation, level, via = m.provider.relation, m.provider.level, m.provider.via
     if level == DELTA:
         return set()
