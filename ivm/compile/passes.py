@@ -29,6 +29,7 @@ from ivm.compile.normal_form import normal_form
 from ivm.errors import ViewError
 from ivm.plan.nodes import PlanError, Program, Relation
 from ivm.rewrite.least import with_least
+from ivm.rewrite.pushed_filters import with_pushed_filters
 from ivm.rewrite.stream_units import with_streams
 from ivm.rewrite.timed import with_companion
 from ivm.sql.aggregates import with_aggregates
@@ -75,6 +76,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("clocks", Stage.TREE, lambda tree, given: with_clocks(tree, given.relations, given.analyzer)),
     Pass("units", Stage.UNITS, normal_form),
     Pass("variants", Stage.PROGRAM, without_variants),
+    Pass("pushed_filters", Stage.PROGRAM, lambda program, _: with_pushed_filters(program)),
     Pass("least", Stage.PROGRAM, lambda program, _: with_least(program)),
     Pass("streams", Stage.PROGRAM, lambda program, _: with_streams(program)),
     Pass("companion", Stage.PROGRAM, lambda program, given: with_companion(program, given.relations)),

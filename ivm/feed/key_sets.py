@@ -8,15 +8,14 @@ Where NULL may be among the keys it equals NULL; otherwise no key is NULL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 
-from ivm.names import ident, literal
+from ivm.names import ident
 from ivm.plan.nodes import Filter
+from ivm.sql.filters import filter_sql
 from ivm.sql.render import columns_sql
 from ivm.table.slices import Picked
 
 _INTEGERS = ("tinyint", "smallint", "int")
-_PATTERNS = {"prefix": "STARTSWITH", "suffix": "ENDSWITH", "contains": "CONTAINS"}
 #: The alias of the rows that provide keys.
 _ROWS = "__ivm_p"
 
@@ -29,7 +28,7 @@ def provided(
     `types` are those of its columns by name.
     """
     listed = ", ".join(f"{_wide(c, types[c])} AS {ident(f'k{i}')}" for i, c in enumerate(columns))
-    conditions = [met(f, types[f.column], _ROWS) for f in filters]
+    conditions = [filter_sql(f, types[f.column], _ROWS, f.column) for f in filters]
     conditions += [f"({' OR '.join(p.condition(_ROWS) for p in via)})"] if via is not None else []
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {listed} FROM {rows} AS {ident(_ROWS)}{where}"
@@ -43,27 +42,6 @@ def key_set(parts: Sequence[str], width: int, nulls: bool) -> str:
     return f"SELECT DISTINCT {columns_sql(names)}\nFROM ({every}) AS `__ivm_keys`" + (
         "" if nulls else f"\nWHERE {some}"
     )
-
-
-def met(f: Filter, type_: str, alias: str) -> str:
-    """The SQL condition of a filter on a column of this type.
-
-    >>> met(Filter("d", ">=", ("2024-01-01",)), "date", "t"), met(Filter("s", "prefix", ("a",)), "string", "t")
-    ("`t`.`d` >= DATE '2024-01-01'", "STARTSWITH(`t`.`s`, 'a')")
-    >>> met(Filter("n", "in", ("1", "-2")), "int", "t")
-    '`t`.`n` IN (1, -2)'
-    """
-    column = f"{ident(alias)}.{ident(f.column)}"
-    if f.op in _PATTERNS:
-        return f"{_PATTERNS[f.op]}({column}, {literal(f.values[0])})"
-    values = ", ".join(_constant(v, type_) for v in f.values)
-    return f"{column} IN ({values})" if f.op == "in" else f"{column} {f.op} {values}"
-
-
-def _constant(text: str, type_: str) -> str:
-    if type_ == "string":
-        return literal(text)
-    return f"DATE {literal(text)}" if type_ == "date" else f"{Decimal(text):f}"
 
 
 def _wide(column: str, type_: str) -> str:

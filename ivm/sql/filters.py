@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 from sqlglot import exp
 
+from ivm.names import ident, literal
 from ivm.plan.nodes import Filter
 
 _COMPARISONS: dict[type[exp.Expression], tuple[str, str]] = {
     exp.EQ: ("=", "="), exp.NEQ: ("<>", "<>"),
     exp.LT: ("<", ">"), exp.LTE: ("<=", ">="), exp.GT: (">", "<"), exp.GTE: (">=", "<="),
 }  # fmt: skip
+#: What Spark calls the comparisons of a text's parts.
+PATTERNS = {"prefix": "STARTSWITH", "suffix": "ENDSWITH", "contains": "CONTAINS"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
@@ -54,6 +58,29 @@ def typed(found: Comparison, column: str, type_: str) -> Filter | None:
         "date": type_ == "date",
     }[found.kind]
     return Filter(column, found.op, found.values) if fits else None
+
+
+def filter_sql(f: Filter, type_: str, alias: str, column: str) -> str:
+    """The SQL condition of a filter on a column of this type, which is called so in a FROM item.
+
+    >>> filter_sql(Filter("d", ">=", ("2024-01-01",)), "date", "t", "d")
+    "`t`.`d` >= DATE '2024-01-01'"
+    >>> filter_sql(Filter("s", "prefix", ("a",)), "string", "t", "s")
+    "STARTSWITH(`t`.`s`, 'a')"
+    >>> filter_sql(Filter("n", "in", ("1", "-2")), "int", "t", "m")
+    '`t`.`m` IN (1, -2)'
+    """
+    found = f"{ident(alias)}.{ident(column)}"
+    if f.op in PATTERNS:
+        return f"{PATTERNS[f.op]}({found}, {literal(f.values[0])})"
+    values = ", ".join(_constant_sql(v, type_) for v in f.values)
+    return f"{found} IN ({values})" if f.op == "in" else f"{found} {f.op} {values}"
+
+
+def _constant_sql(text: str, type_: str) -> str:
+    if type_ == "string":
+        return literal(text)
+    return f"DATE {literal(text)}" if type_ == "date" else f"{Decimal(text):f}"
 
 
 def _compared(column: exp.Expression, op: str, constants: list[exp.Expression]) -> list[Comparison]:

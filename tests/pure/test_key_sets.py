@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ivm.feed.key_sets import key_set, met, provided
+from ivm.feed.key_sets import key_set, provided
 from ivm.feed.states import flagged, ones, shifted
 from ivm.lake.keys import distinct, filtered, matching, wide, within
 from ivm.names import WEIGHT
 from ivm.plan.nodes import IN_NEW, IN_OLD, Column, Filter
 from ivm.rewrite.delta_join import State
+from ivm.sql.filters import filter_sql
 from ivm.table.slices import Picked, slice_sql
 from tests.pure.duck import duck
 
@@ -97,7 +98,7 @@ def test_filters(f, type_):
     rows = table(random.Random(2), 30)
     if type_.startswith("decimal"):
         rows = rows.set_column(0, "k", rows["k"].cast(pa.decimal128(12, 2)))
-    found = run(f"SELECT * FROM t AS x WHERE {met(f, type_, 'x')}", t=rows)
+    found = run(f"SELECT * FROM t AS x WHERE {filter_sql(f, type_, 'x', f.column)}", t=rows)
     assert bag(found) == bag(filtered(rows, [f]))
 
 
