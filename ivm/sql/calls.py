@@ -6,7 +6,7 @@ the one that Spark would compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -81,6 +81,21 @@ def accumulated(name: str, call: exp.Expression, arguments: dict[str, tuple[str,
         argument = argument_name(value, arguments)
         return Call(name, f"{function.upper()}(`{argument}`)", function, argument)
     return None
+
+
+def counted_once(calls: Sequence[exp.Expression]) -> exp.Expression | None:
+    """The one call COUNT(DISTINCT x) as COUNT(x), over rows that are there once each; None where there is another.
+
+    >>> from sqlglot import parse_one
+    >>> str(counted_once([parse_one("COUNT(DISTINCT t.a + 1)")]))
+    'COUNT(t.a + 1)'
+    >>> [counted_once([parse_one(c)]) for c in ("COUNT(t.a)", "SUM(DISTINCT t.a)", "COUNT(DISTINCT t.a, t.b)")]
+    [None, None, None]
+    """
+    call = calls[0] if len(calls) == 1 else None
+    inner = call.this if isinstance(call, exp.Count) and not call.args.get("expressions") else None
+    values = inner.expressions if isinstance(inner, exp.Distinct) and not inner.args.get("on") else []
+    return exp.Count(this=values[0].copy()) if len(values) == 1 else None
 
 
 def over_arguments(call: exp.Expression, arguments: dict[str, tuple[str, exp.Expression]]) -> exp.Expression:

@@ -13,9 +13,8 @@ from ivm.compile.queries.from_clause import sources
 from ivm.compile.queries.from_items import values_item, with_names
 from ivm.compile.queries.laterals import with_generators
 from ivm.compile.queries.subqueries import Subqueries
-from ivm.compile.units.distinct import distinct
 from ivm.compile.units.fused import finish
-from ivm.compile.units.grouped import grouped
+from ivm.compile.units.grouped import distinct, grouped
 from ivm.compile.units.intersection import intersection
 from ivm.compile.units.made import Units
 from ivm.compile.units.recursive import fixpoint

@@ -1,4 +1,9 @@
-"""GROUP BY, also by grouping sets: the core has the keys and what the calls read."""
+"""GROUP BY, also by grouping sets, and DISTINCT: the core has the keys and what the calls read.
+
+    COUNT(DISTINCT x) GROUP BY k   =   COUNT(x) GROUP BY k  of  DISTINCT k, x
+
+So that both are kept as counts: how often each value occurs in its group, and how many of them do.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,11 @@ from sqlglot import exp
 
 from ivm.compile.units.made import Units
 from ivm.plan.nodes import Call, Column, Reduce
-from ivm.sql.blocks import Block, Inline, Scope, conjuncts, leaf_column, leaf_item, rewritten, sql_of
+from ivm.sql.blocks import Block, Inline, Scope, conjuncts, leaf_column, leaf_item, plainly, rewritten, sql_of
 from ivm.sql.calls import (
     SET,
     accumulated,
+    counted_once,
     find_calls,
     grouping_calls,
     inner_column,
@@ -44,25 +50,20 @@ def grouped(
         selected = [(n, grouping_calls(e, keys, sets)) for n, e in selected]
         conditions = [grouping_calls(c, keys, sets) for c in conditions]
     names = key_names(keys)
-    calls: dict[str, tuple[str, exp.Expression]] = {}
-    for expression in [e for _, e in selected] + conditions:
-        for call in find_calls(expression):
-            calls.setdefault(sql_of(call), (f"agg_{len(calls) + 1}", call))
+    calls = _named_calls([e for _, e in selected] + conditions)
+    once = None if sets is not None or _dated(units, blocks) else counted_once([call for _, call in calls.values()])
     arguments: dict[str, tuple[str, exp.Expression]] = {}
     sums: dict[str, Call] = {}
     others: dict[str, exp.Expression] = {}
     for name, call in calls.values():
-        if summed := accumulated(name, call, arguments):
+        if summed := accumulated(name, call if once is None else once, arguments):
             sums[name] = summed
         else:
             others[name] = over_arguments(call, arguments)
-    core_blocks = []
-    for b, s in zip(blocks, scopes, strict=True):
-        block = Block(list(b.items), list(b.preds))
-        block.outs = [(n, inline(k, s, block)) for n, k in zip(names, keys, strict=True)] + [
-            (n, inline(a, s, block)) for n, a in arguments.values()
-        ]
-        core_blocks.append(block)
+    computed = [*zip(names, keys, strict=True), *arguments.values()]
+    core_blocks = [_computing(b, s, computed, inline) for b, s in zip(blocks, scopes, strict=True)]
+    if once is not None:
+        core_blocks = distinct(units, core_blocks)
     if sets is not None:
         core_blocks = _by_sets(units, core_blocks, len(keys), sets)
         names = [*names, SET]
@@ -113,6 +114,39 @@ def grouped(
     reader.preds = [inline(rewritten(p, over_groups), outer, reader) for p in conditions]
     reader.outs = [(n, inline(rewritten(e, over_groups), outer, reader)) for n, e in selected]
     return [reader]
+
+
+def _computing(block: Block, scope: Scope, columns: Selected, inline: Inline) -> Block:
+    """A block's rows with these columns, which are in terms of the scope's names."""
+    made = Block(list(block.items), list(block.preds))
+    made.outs = [(n, inline(e, scope, made)) for n, e in columns]
+    return made
+
+
+def _dated(units: Units, blocks: list[Block]) -> bool:
+    """Whether rows hold as of a day: what did is kept for views of one unit only (see `ivm.rewrite.timed`)."""
+    tables = [i.this.name for b in blocks for i in b.items if isinstance(i.this, exp.Table)]
+    return any(units.relations[t].effective for t in tables)
+
+
+def _named_calls(expressions: list[exp.Expression]) -> dict[str, tuple[str, exp.Expression]]:
+    """The calls in expressions by their text, each with a name."""
+    calls: dict[str, tuple[str, exp.Expression]] = {}
+    for expression in expressions:
+        for call in find_calls(expression):
+            calls.setdefault(sql_of(call), (f"agg_{len(calls) + 1}", call))
+    return calls
+
+
+def distinct(units: Units, blocks: list[Block]) -> list[Block]:
+    """DISTINCT, and UNION: a grouping by all columns without calls."""
+    blocks = units.aligned(blocks)
+    names = [n for n, _ in blocks[0].outs]
+    scopes: list[Scope] = [{("", f"c{i}"): e for i, (_, e) in enumerate(b.outs)} for b in blocks]
+    columns: list[exp.Expression] = [inner_column(f"c{i}") for i in range(len(names))]
+    return grouped(
+        units, blocks, scopes, columns, list(zip(names, [c.copy() for c in columns], strict=True)), None, plainly
+    )
 
 
 def _settled(units: Units, name: str, call: exp.Expression, type_: str) -> Call:

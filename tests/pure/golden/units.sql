@@ -180,3 +180,35 @@ SELECT `c0`, `c1`, MIN(`__ivm_rank`) AS `__ivm_rank` FROM v__1_all GROUP BY `c0`
 )
 SELECT `v__1_3_2`.`c0` AS `a`, `v__1_3_2`.`c1` AS `b`
 FROM `v__1` AS `v__1_3_2`;
+
+-- different values are counted in rows that are there once each
+SELECT b, count(DISTINCT a) AS n FROM r GROUP BY b HAVING count(DISTINCT a) > 1;
+WITH v__1 AS (
+SELECT `__ivm_group`.`c0` AS `c0`, `__ivm_group`.`c1` AS `c1`
+FROM (SELECT `c0`, `c1`
+FROM (SELECT `r`.`b` AS `c0`, `r`.`a` AS `c1`
+FROM `r` AS `r`) AS `__ivm_core`
+GROUP BY `c0`, `c1`) AS `__ivm_group`
+)
+SELECT `__ivm_group`.`b` AS `b`, `__ivm_group`.`agg_1` AS `n`
+FROM (SELECT `b`, COUNT(`arg_1`) AS `agg_1`
+FROM (SELECT `v__1`.`c0` AS `b`, `v__1`.`c1` AS `arg_1`
+FROM `v__1` AS `v__1`) AS `__ivm_core`
+GROUP BY `b`) AS `__ivm_group`
+WHERE (`__ivm_group`.`agg_1` > 1);
+
+-- beside another call they are counted by the group's rows
+SELECT b, count(DISTINCT a) AS n, sum(a) AS s FROM r GROUP BY b;
+SELECT `__ivm_group`.`b` AS `b`, `__ivm_group`.`agg_1` AS `n`, `__ivm_group`.`agg_2` AS `s`
+FROM (SELECT `b`, COUNT(DISTINCT `arg_1`) AS `agg_1`, SUM(`arg_1`) AS `agg_2`
+FROM (SELECT `r`.`b` AS `b`, `r`.`a` AS `arg_1`
+FROM `r` AS `r`) AS `__ivm_core`
+GROUP BY `b`) AS `__ivm_group`;
+
+-- of what holds as of a day a unit is kept, so they are counted by its rows
+SELECT k, count(DISTINCT x) AS n FROM d GROUP BY k;
+SELECT `__ivm_group`.`k` AS `k`, `__ivm_group`.`agg_1` AS `n`
+FROM (SELECT `k`, COUNT(DISTINCT `arg_1`) AS `agg_1`
+FROM (SELECT `d`.`k` AS `k`, `d`.`x` AS `arg_1`
+FROM `d` AS `d`) AS `__ivm_core`
+GROUP BY `k`) AS `__ivm_group`;
