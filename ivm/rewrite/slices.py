@@ -30,6 +30,11 @@ from ivm.rewrite.delta_join import Term
 DELTA = 0
 WHOLE = sys.maxsize
 
+#: A slice gives partners up to this level: each doubles what a match says of where its keys come from.
+_FEW_STEPS = 6
+#: How many times as many rows a relation has that is worth waiting for the partners of the rows that lead to it.
+_FAR_FEWER = 4
+
 
 @dataclass(frozen=True)
 class Provider:
@@ -222,7 +227,8 @@ def _walk(
             requests.add(branch.leaf(step.alias).relation, 1, match)
             visited[step.alias] = Reached(1, match)
         elif step.other:
-            of = partners.of(step.other, visited, came.get(step.other, ""))
+            rows = facts[branch.leaf(step.alias).relation].rows or 0
+            of = partners.of(step.other, visited, came.get(step.other, ""), rows)
             visited[step.alias] = _request(
                 branch, step.other, visited[step.other], of, step.alias, step.pairs, step.nulls, requests
             )
@@ -289,7 +295,8 @@ class _Partners:
 
     They are those of leaves that are inner-joined to it, or that an IN looks for it in. Only partners that are
     `selective` are told of: some of their rows can't be in a result, as a comparison with constants says, or a partner
-    of their own in a small relation.
+    of their own in a small relation. What isn't read whole is waited for, so it is one only where it was reached after
+    few steps, and of far fewer rows than the relation whose keys are told.
     """
 
     def __init__(self, branch: Branch, facts: Mapping[str, Facts]) -> None:
@@ -313,25 +320,32 @@ class _Partners:
             self.selective |= new
             spreading += [other for other in new if self._is_small(other)]
 
-    def of(self, alias: str, visited: Mapping[str, Reached], origin: str = "") -> tuple[Match, ...]:
-        """The partners of a visited leaf's rows among the others; `origin` led to them, so they match its rows."""
-        return self._of(alias, visited, {alias, origin}) if self.selective else ()
+    def of(self, alias: str, visited: Mapping[str, Reached], origin: str = "", rows: int = 0) -> tuple[Match, ...]:
+        """The partners of a visited leaf's rows among the others; `origin` led to them, so they match its rows.
 
-    def _of(self, alias: str, visited: Mapping[str, Reached], seen: set[str]) -> tuple[Match, ...]:
+        `rows` has the relation that is read by them.
+        """
+        return self._of(alias, visited, {alias, origin}, rows) if self.selective else ()
+
+    def _of(self, alias: str, visited: Mapping[str, Reached], seen: set[str], rows: int) -> tuple[Match, ...]:
         found = []
         for other, pairs in self._near.get(alias, {}).items():
-            if other in seen or other not in visited:
-                continue
-            leaf, reached = self._branch.leaf(other), visited[other]
-            if reached.level == WHOLE and not self._is_small(other):
+            if other in seen or other not in visited or not self._is_told(other, visited[other], rows):
                 continue
             seen.add(other)
-            further = self._of(other, visited, seen)
+            leaf, reached = self._branch.leaf(other), visited[other]
+            further = self._of(other, visited, seen, rows)
             if leaf.filters or further:
                 mine, theirs = zip(*sorted(set(pairs)), strict=True)
                 provider = Provider(leaf.relation, reached.level, theirs, reached.via, leaf.filters, further)
                 found.append(Match(mine, provider))
         return tuple(found)
+
+    def _is_told(self, alias: str, reached: Reached, rows: int) -> bool:
+        if reached.level == WHOLE:
+            return self._is_small(alias)
+        mine = self._facts[self._branch.leaf(alias).relation].rows
+        return reached.level <= _FEW_STEPS and mine is not None and mine * _FAR_FEWER <= rows
 
     def _is_small(self, alias: str) -> bool:
         return self._facts[self._branch.leaf(alias).relation].small
@@ -359,8 +373,7 @@ def walk_groups(
             if term.branch is branch:
                 reached = found.get(alias, Reached(DELTA))
                 # Not those of slices: the groups would have to wait for them, and large relations be searched again.
-                whole = {a: r for a, r in found.items() if r.level == WHOLE}
-                of = _Partners(branch, facts).of(alias, whole)
+                of = _Partners(branch, facts).of(alias, found)
                 on = tuple(columns[k] for k in keys)
                 providers[Provider(leaf.relation, reached.level, on, reached.via, leaf.filters, of)] = None
     if not keys or any(p.level == WHOLE for p in providers):

@@ -32,6 +32,8 @@ COLUMNS = {
 }
 KEYS = {"orders": ("ok",), "parts": ("pk",), "suppliers": ("sk",), "nations": ("nk",), "regions": ("rk",)}
 SMALL = ("nations", "regions")
+#: The others have a million.
+ROWS = {"parts": 100_000, "lines": 4_000_000}
 TEXTS = ("kind", "label", "title")
 RELATIONS = {
     name: Relation(
@@ -51,7 +53,7 @@ def asked(sql: str, changed: str) -> dict[str, set[Provider]]:
     """Who provides the keys of each relation, when one has changed."""
     units = parse_view("v", sql, dict(RELATIONS), DuckAnalyzer()).units
     unit = units[-1]
-    facts = {n: Facts(r, 1_000_000, small=n in SMALL) for n, r in RELATIONS.items()}
+    facts = {n: Facts(r, ROWS.get(n, 1_000_000), small=n in SMALL) for n, r in RELATIONS.items()}
     facts |= {u.name: Facts(Relation(u.name, "unit", u.columns), 1_000_000) for u in units}
     requests = Requests()
     walked = [
@@ -118,6 +120,33 @@ def test_what_an_outer_join_adds_restricts_nothing():
     assert not any(p.partners for providers in asked(sql, "lines").values() for p in providers)
 
 
+def test_what_is_not_far_larger_does_not_wait_for_partners():
+    sql = "SELECT l.qty, s.nk FROM lines l, suppliers s, orders o WHERE l.sk = s.sk AND l.ok = o.ok AND o.ck = 3"
+    assert not any(p.partners for p in asked(sql, "lines")["suppliers"])
+
+
+def test_long_chains_of_joins_with_filters_are_walked_in_no_time():
+    """Each relation is reached by the one before, whose partners are restricted by where they came from."""
+    number = 40
+    sizes = {f"f{i}": 10**7 for i in range(number)} | {f"d{i}": 10**4 for i in range(number)}
+    relations = {n: Relation(n, "source", (Column("k", "int"), Column("m", "int")), ("k",)) for n in sizes}
+    items = ", ".join(sizes)
+    facts_joined = [f"f{i}.m = f{i + 1}.k" for i in range(number - 1)]
+    filtered = [f"f{i}.k = d{i}.k AND d{i}.m = 1" for i in range(number)]
+    sql = f"SELECT f0.k FROM {items} WHERE {' AND '.join(facts_joined + filtered)}"
+    (unit,) = parse_view("v", sql, relations, DuckAnalyzer()).units
+    facts = {n: Facts(r, sizes[n]) for n, r in relations.items()}
+    requests = Requests()
+    for branch in unit.core.branches:
+        for term in delta_terms(branch, frozenset({"f0"})):
+            walk_term(term, facts, requests)
+    matches = [m for of in requests.matches.values() for m in of]
+    assert len(matches) == 2 * number - 1
+    assert sum(1 for m in matches if m.provider.partners) >= 3
+    # What sorts and tells them apart writes them out.
+    assert max(len(repr(m)) for m in matches) < 100_000
+
+
 def test_groups_wait_for_small_relations_only():
     sql = (
         "SELECT l.pk, max(l.qty) AS m FROM lines l, suppliers s, nations n, parts p "
@@ -180,7 +209,7 @@ def made(name: str, rng: random.Random, number: int) -> pa.Table:
 @pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_views_are_what_a_recompute_gives(seed, tmp_path, monkeypatch):
     rng, spark = random.Random(seed), DuckSession()
-    numbers = {"lines": 40, "orders": 14, "parts": 8, "suppliers": 8, "nations": 4, "regions": 2}
+    numbers = {"lines": 60, "orders": 40, "parts": 8, "suppliers": 8, "nations": 4, "regions": 2}
     for name, number in numbers.items():
         feed = {"delta.enableChangeDataFeed": "true"}
         write_deltalake(str(tmp_path / name), made(name, rng, number), configuration=feed)
