@@ -33,9 +33,7 @@ SECTIONS = (
     (
         "Each query alone",
         "alone",
-        "One refresh of one query against its own CREATE OR REPLACE TABLE AS, after the same change. In SF10's run the "
-        "50th epoch of the roots fell on q20: some 30 of its seconds compacted the tables of all other queries (its "
-        "refresh took 3.5 by the epoch log). Since then units that few epochs changed wait for the next compaction.",
+        "One refresh of one query against its own CREATE OR REPLACE TABLE AS, after the same change.",
         "--keep",
     ),
     (
