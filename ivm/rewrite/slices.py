@@ -345,7 +345,7 @@ class _Partners:
         if reached.level == WHOLE:
             return self._is_small(alias)
         mine = self._facts[self._branch.leaf(alias).relation].rows
-        return reached.level <= _FEW_STEPS and mine is not None and mine * _FAR_FEWER <= rows
+        return reached.level <= _FEW_STEPS and mine is not None and mine * _FAR_FEWER < rows
 
     def _is_small(self, alias: str) -> bool:
         return self._facts[self._branch.leaf(alias).relation].small
