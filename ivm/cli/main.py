@@ -6,6 +6,7 @@ the exit codes.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -35,6 +36,8 @@ app = typer.Typer(
 )
 for verb in VERBS:
     app.command()(verb)
+#: How many objects are made between two looks for garbage: nearly all that a command makes stays until it ends.
+_GARBAGE = 50_000
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Any exception becomes its sentence and exit code (see `ivm.cli.failures`).
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    gc.set_threshold(_GARBAGE)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # what the terminal can't show is shown as its code

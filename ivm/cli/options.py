@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,11 @@ HERE = Path()
 def load(folder: Path, passing: bool = False) -> Any:
     """The pipeline of a folder; `passing` where the command only applies changes, or looks, and ends then."""
     from ivm.pipeline import Pipeline
+    from ivm.without_pandas import tell_arrow
 
+    tell_arrow()
+    if not gc.get_freeze_count():
+        gc.freeze()  # modules stay until the process ends: looking through them takes a tenth of a second then
     pipe = Pipeline.load(folder)
     pipe.passing = passing
     return pipe

@@ -6,7 +6,11 @@ asked. Rows go in and come out with Spark's types, as `ivm.portable.types` write
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import logging
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +26,8 @@ from ivm.portable.types import type_of
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_log = logging.getLogger(__name__)
+
 #: DuckDB 2.0's statistics lose rows that an outer join pads where a table of the join is empty.
 _SETTINGS = {
     "disabled_optimizers": "statistics_propagation",
@@ -33,34 +39,69 @@ _SETTINGS = {
 }
 
 
-#: Empty ones that were used before: making one takes as long as running some statements. At most so many are kept.
-_idle: list[DuckDBPyConnection] = []
-_KEPT = 2
+#: The process's one instance: making one takes as long as running some statements. None before the first.
+_instance: DuckDBPyConnection | None = None
+_lock = threading.Lock()
+_numbers = itertools.count()
 
 
-def _connection() -> DuckDBPyConnection:
-    try:
-        return _idle.pop()
-    except IndexError:
-        pass
+def begin() -> None:
+    """Start the instance beside what the caller does next; if that fails, whoever asks for a database is told."""
+    threading.Thread(target=_begin, name="duckdb", daemon=True).start()
+
+
+def _begin() -> None:
+    with contextlib.suppress(Exception):
+        _drop(*_schema())
+
+
+def _schema() -> tuple[DuckDBPyConnection, str]:
+    """A schema of its own, empty, in the process's instance; in a new one where that one fails."""
     import duckdb
 
-    connection = duckdb.connect(":memory:", config=dict(_SETTINGS))
-    for statement in SETUP:
-        connection.execute(statement)
-    connection.execute("SET lock_configuration = true")
-    return connection
+    global _instance  # noqa: PLW0603 - there is one a process
+    name = f"of_{next(_numbers)}"
+    with _lock:
+        if _instance is not None:
+            try:
+                _instance.execute(f"CREATE SCHEMA {name}")
+            except duckdb.Error as error:  # an internal error makes an instance answer nothing any more
+                _log.warning("DuckDB is started anew: %s", error)
+            else:
+                return _instance, name
+        _instance = duckdb.connect(":memory:", config=dict(_SETTINGS))
+        for statement in (*SETUP, "SET lock_configuration = true", f"CREATE SCHEMA {name}"):
+            _instance.execute(statement)
+        return _instance, name
+
+
+def _drop(instance: DuckDBPyConnection, schema: str) -> None:
+    import duckdb
+
+    try:
+        instance.cursor().execute(f"DROP SCHEMA {schema} CASCADE")
+    except duckdb.Error as error:
+        _log.info("the schema %s stays: %s", schema, error)
 
 
 class Database:
     """Tables in memory for the statements of one group of units; threads may share it."""
 
     def __init__(self) -> None:
-        self.connection = _connection()
+        self._instance, self._schema = _schema()
+        #: Forgets all tables, once, at the latest when nobody has the database any more.
+        self.close = weakref.finalize(self, _drop, self._instance, self._schema)
+        self.close.atexit = False
         self._lock = threading.Lock()
         #: A lock a name: tables are made beside each other, each once.
         self._making: dict[str, threading.Lock] = {}
         self._loaded: set[str] = set()
+
+    def cursor(self) -> DuckDBPyConnection:
+        """A connection that finds and makes tables here."""
+        cursor = self._instance.cursor()
+        cursor.execute(f"SET search_path = '{self._schema},main'")
+        return cursor
 
     def load(self, name: str, read: Callable[[], pa.Table], columns: Sequence[Column]) -> None:
         """Make a table of what `read` gives, of those columns whose types statements may read.
@@ -76,7 +117,7 @@ class Database:
             listed = [f"{native_ident(c.name)}::{type_.duck} AS {native_ident(c.name)}" for c, type_ in kept]
             rows = _naive(read().select([c.name for c, _ in kept]))
             _check_finite(rows)
-            cursor = self.connection.cursor()
+            cursor = self.cursor()
             cursor.register("__ivm_arrow", rows)
             cursor.execute(f"CREATE TABLE {native_ident(name)} AS SELECT {', '.join(listed)} FROM __ivm_arrow")
             cursor.unregister("__ivm_arrow")
@@ -84,25 +125,8 @@ class Database:
 
     def run(self, statement: Written) -> pa.Table:
         """A statement's rows with Spark's types. Raises duckdb.Error where DuckDB can't, or must not, compute them."""
-        found = self.connection.cursor().sql(statement.sql).to_arrow_table()
+        found = self.cursor().sql(statement.sql).to_arrow_table()
         return _typed(found, statement.columns)
-
-    def close(self) -> None:
-        """Forget all tables."""
-        import duckdb
-
-        if self.connection in _idle:
-            return
-        try:
-            for name in self._loaded:
-                self.connection.execute(f"DROP TABLE {native_ident(name)}")
-        except duckdb.Error:
-            self.connection.close()
-            return
-        if len(_idle) < _KEPT:
-            _idle.append(self.connection)
-        else:
-            self.connection.close()
 
 
 def _naive(rows: pa.Table) -> pa.Table:

@@ -122,22 +122,26 @@ def query(sql: str, tables: Mapping[str, DeltaTable], most: int | None = None) -
     for name, delta in tables.items():
         builder = builder.register(name, delta)
     with hiding.reading(tables.values()):
-        reader = builder.execute(sql)
+        reader = _reader(builder.execute(sql))
         if most is None:
-            return plain(reader.read_all())
+            return plain(reader)
         batches, seen = [], 0
-        schema = pa.schema(reader.schema)
         for batch in reader:
-            batches.append(pa.record_batch(batch))
-            seen += batches[-1].num_rows
+            batches.append(batch)
+            seen += batch.num_rows
             if seen > most:
                 raise LargeReadError(f"more than {most:,} rows")
-        return plain(pa.Table.from_batches(batches, schema))
+        return plain(pa.Table.from_batches(batches, reader.schema))
+
+
+def _reader(rows: Any) -> pa.RecordBatchReader:
+    """What delta-rs reads, by Arrow: its own reader holds the interpreter while it waits, and all threads with it."""
+    return pa.RecordBatchReader.from_stream(rows)
 
 
 def actions(delta: DeltaTable) -> pa.Table:
     """A table's files (one a row) with what the log says of each; not by pa.table(), which imports pandas."""
-    return pa.RecordBatchReader.from_stream(delta.get_add_actions(flatten=True)).read_all()
+    return _reader(delta.get_add_actions(flatten=True)).read_all()
 
 
 class LoggedFile(NamedTuple):
@@ -208,11 +212,11 @@ def change_feed_parts(delta: DeltaTable, first: int, last: int, columns: Sequenc
     """The same in parts as they are read, at least one; not all of them are held at a time."""
     # Unquoted, names with capitals or dots are taken for others.
     quoted = [native_ident(c) for c in (*columns, *_CDF_COLUMNS)]
-    reader = delta.load_cdf(starting_version=first, ending_version=last, columns=quoted)
-    schema, wanted = pa.schema(reader.schema), [*columns, _CDF_COLUMNS[0]]
-    yield plain(schema.empty_table()).select(wanted)
+    reader = _reader(delta.load_cdf(starting_version=first, ending_version=last, columns=quoted))
+    wanted = [*columns, _CDF_COLUMNS[0]]
+    yield plain(reader.schema.empty_table()).select(wanted)
     for batch in reader:
-        yield plain(pa.Table.from_batches([pa.record_batch(batch)], schema)).select(wanted)
+        yield plain(pa.Table.from_batches([batch])).select(wanted)
 
 
 def vacuum(path: str, hours: int, properties: CommitProperties | None = None) -> None:

@@ -71,7 +71,9 @@ def _pipeline(folder: str, passing: bool = True) -> Any:
     """The pipeline, in a process that ends with its task; one that reads whole views isn't `passing`."""
     from ivm.orchestration.execution import use_connection
     from ivm.pipeline import Pipeline
+    from ivm.without_pandas import tell_arrow
 
+    tell_arrow()
     use_connection(folder)
     pipe = Pipeline.load(folder)
     pipe.passing = passing

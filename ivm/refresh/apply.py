@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from ivm.engine import duck
 from ivm.engine.rows import Rows
 from ivm.errors import LargeSliceError
 from ivm.execute.changes import StoredRowsLackingError
@@ -78,6 +79,8 @@ class Apply:
         """Apply every task; a view that fails leaves the others alone. Returns outcomes by unit."""
         if self._needs_spark():
             self.context.expect_spark()
+        if self.context.engine == AUTO:
+            duck.begin()
         waves, units = self._waves(), self.inputs.units
         self._awaited = {r for wave in waves for view, unit in wave for r in self.inputs.reads(view, unit)}
         self.inputs.read_ahead(self._incremental(waves))

@@ -1,6 +1,8 @@
-"""DuckDB's databases are used again, empty."""
+"""DuckDB's databases are schemas of one instance, apart from each other, and gone once they are closed."""
 
 from __future__ import annotations
+
+import gc
 
 import pyarrow as pa
 import pytest
@@ -14,33 +16,61 @@ COLUMNS = (Column("a", "bigint"),)
 
 
 @pytest.fixture(autouse=True)
-def _none_idle(monkeypatch):
-    monkeypatch.setattr(duck, "_idle", [])
+def _none_begun(monkeypatch):
+    monkeypatch.setattr(duck, "_instance", None)
 
 
-def test_one_that_was_closed_is_taken_again_without_its_tables():
-    first = duck.Database()
-    first.load("t", lambda: pa.table({"a": pa.array([1], pa.int64())}), COLUMNS)
-    taken = first.connection
+def _made(*values):
+    database = duck.Database()
+    database.load("t", lambda: pa.table({"a": pa.array(values, pa.int64())}), COLUMNS)
+    return database
+
+
+def _sum(database):
+    return database.cursor().execute("SELECT sum(a) FROM t").fetchall()[0][0]
+
+
+def _schemas():
+    found = duck._instance.cursor().sql("SELECT schema_name FROM duckdb_schemas() WHERE schema_name LIKE 'of_%'")
+    return found.fetchall()
+
+
+def test_tables_of_the_same_name_are_each_databases_own():
+    first, second = _made(1), _made(2, 3)
+    assert (_sum(first), _sum(second)) == (1, 5)
+    first.close()
+    assert _sum(second) == 5
+    with pytest.raises(duckdb.Error, match=r"t does not exist"):
+        _sum(first)
+
+
+def test_all_are_of_one_instance_and_leave_nothing_there():
+    first = _made(1)
+    instance = duck._instance
+    second = _made(2)
+    assert duck._instance is instance
+    assert len(_schemas()) == 2
     first.close()
     first.close()
-    assert duck._idle == [taken]
-    again = duck.Database()
-    assert again.connection is taken
-    again.load("t", lambda: pa.table({"a": pa.array([2, 3], pa.int64())}), COLUMNS)
-    assert again.connection.sql("SELECT sum(a) FROM t").fetchall() == [(5,)]
-    assert duck.Database().connection is not taken
+    second.close()
+    assert _schemas() == []
 
 
-def test_one_that_can_not_be_emptied_is_not():
-    broken = duck.Database()
-    broken.load("t", lambda: pa.table({"a": pa.array([1], pa.int64())}), COLUMNS)
-    broken.connection.execute("DROP TABLE t")
+def test_one_that_nobody_has_any_more_is_closed():
+    _made(1)
+    gc.collect()
+    assert _schemas() == []
+
+
+def test_an_instance_that_fails_is_given_up():
+    broken = _made(1)
+    duck._instance.close()
+    whole = _made(2)
+    assert _sum(whole) == 2
     broken.close()
-    assert duck._idle == []
+    assert _sum(whole) == 2
 
 
-def test_few_are_kept():
-    for database in [duck.Database() for _ in range(4)]:
-        database.close()
-    assert len(duck._idle) == duck._KEPT
+def test_settings_stay_as_they_are():
+    with pytest.raises(duckdb.Error, match="lock"):
+        duck.Database().cursor().execute("SET enable_external_access = true")

@@ -64,6 +64,19 @@ def test_an_event_of_another_process_outlives_the_forgetting(log, tmp_path):
         assert len(reader.events()) == 7
 
 
+@pytest.mark.parametrize(("many", "left"), [(50, 10), (5, 1)])
+def test_many_commits_become_one_file(log, tmp_path, monkeypatch, many, left):
+    monkeypatch.setattr("ivm.refresh.epochs._MANY_FILES", many)
+    before = log.events()
+    assert log.forget(100, [], str(tmp_path / "archive")) == 0
+    assert len(native.data_files(log.path, native.table(log.path))) == left
+    for reader in (log, EpochLog(log.path, "p")):
+        assert reader.events() == before
+    assert log.record(6, "planned")
+    assert not EpochLog(log.path, "p").record(6, "planned"), "once, also after that"
+    assert [e.epoch for e in log.events()][-2:] == [5, 6]
+
+
 def test_a_folder_has_one_holder_at_a_time(tmp_path):
     lock = Location.of(str(tmp_path / "root" / "_ivm" / "lock"))
     another = pytest.raises(ConcurrentRefreshError, match="pipeline 'p' is running")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from ivm.table.growing import GrowingTable
 from ivm.table.own import own
 from ivm.table.protocol import Commit
+from tests.pure.logs import inline
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -25,6 +27,18 @@ def path(tmp_path):
 
 def add(path: str, n: int) -> None:
     own(path).append(pa.table({"n": [n]}, schema=SCHEMA), Commit("app", n))
+
+
+def actions(path: str, version: int) -> list[dict]:
+    return [json.loads(line) for line in log(path, version).read_text().splitlines()]
+
+
+def commit(path: str, version: int, *found: dict) -> None:
+    log(path, version).write_text("\n".join(map(json.dumps, found)))
+
+
+def log(path: str, version: int) -> Path:
+    return Path(path, "_delta_log", f"{version:020}.json")
 
 
 def numbers(found) -> list[int]:
@@ -42,6 +56,25 @@ def test_only_new_files_are_read(path):
     add(path, 3)
     found = reader.read()
     assert (found.whole, numbers(found)) == (False, [3])
+
+
+def test_rows_that_a_vector_hides_are_not_read(tmp_path):
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"n": [5, 6, 7]}, schema=SCHEMA))
+    (added,) = [a["add"] for a in actions(path, 0) if "add" in a]
+    features = {f"{who}Features": ["deletionVectors"] for who in ("reader", "writer")}
+    commit(
+        path,
+        1,
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        {"remove": {"path": added["path"], "deletionTimestamp": 1, "dataChange": True}},
+        {"add": added | {"deletionVector": inline([1])}},
+    )
+    reader = GrowingTable(path)
+    assert numbers(reader.read()) == [5, 7]
+    add(path, 8)
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (True, [5, 7, 8])
 
 
 def test_where_files_went_all_is_read(path):

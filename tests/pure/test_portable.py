@@ -193,6 +193,6 @@ def test_unions_of_queries_with_tables_of_their_own(database):
 def test_nothing_outside_is_read(database, tmp_path):
     (tmp_path / "x.csv").write_text("a\n1\n")
     with pytest.raises(duckdb.PermissionException):
-        database.connection.execute(f"SELECT * FROM '{tmp_path}/x.csv'")
+        database.cursor().execute(f"SELECT * FROM '{tmp_path}/x.csv'")
     with pytest.raises(duckdb.Error):
-        database.connection.execute("SET enable_external_access = true")
+        database.cursor().execute("SET enable_external_access = true")
