@@ -40,7 +40,7 @@ def test_tables_of_the_same_name_are_each_databases_own():
     assert (_sum(first), _sum(second)) == (1, 5)
     first.close()
     assert _sum(second) == 5
-    with pytest.raises(duckdb.Error, match=r"t does not exist"):
+    with pytest.raises(duckdb.Error):
         _sum(first)
 
 
