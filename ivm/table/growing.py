@@ -24,6 +24,10 @@ from ivm.table.protocol import Commit
 _log = logging.getLogger(__name__)
 
 
+#: Of more files a query takes twice as long as reading them; of so few, as long as importing what reads them.
+_FEW_FILES = 64
+
+
 @dataclass(frozen=True)
 class Grown:
     """Rows that were read; `whole` says that they are all of the table's, not those that came since."""
@@ -81,11 +85,13 @@ class GrowingTable:
         files, known = frozenset(native.data_files(self.path, self._delta)), self._files
         if files == known and (known or not begun):
             return None
-        # Of hundreds of small files a query takes twice as long: it is for those of which something hides rows.
-        by_query = bool(self._delta.protocol().reader_features)
-        grown = bool(known) and known < files and not by_query
-        new = sorted(files - known if grown else files, key=str)
-        rows = native.read(self._delta) if by_query or not new else plain(parquet.dataset(*new).to_table())
+        # The rows of a table with reader features are not all that its files hold.
+        plain_files = not self._delta.protocol().reader_features
+        grown = plain_files and bool(known) and known < files
+        if grown or (plain_files and len(files) > _FEW_FILES):
+            rows = plain(parquet.dataset(*sorted(files - known if grown else files, key=str)).to_table())
+        else:
+            rows = native.read(self._delta)
         self._files = files
         return Grown(rows, not grown)
 

@@ -77,6 +77,17 @@ def test_rows_that_a_vector_hides_are_not_read(tmp_path):
     assert (found.whole, numbers(found)) == (True, [5, 7, 8])
 
 
+@pytest.mark.parametrize("few", [0, 64], ids=["files", "query"])
+def test_many_files_are_read_as_files(path, monkeypatch, few):
+    monkeypatch.setattr("ivm.table.growing._FEW_FILES", few)
+    if few == 0:
+        monkeypatch.setattr("ivm.lake.native.read", lambda *_: pytest.fail("a query"))
+    for n in range(3):
+        add(path, n)
+    found = GrowingTable(path).read()
+    assert (found.whole, numbers(found), found.rows.schema) == (True, [0, 1, 2], SCHEMA)
+
+
 def test_where_files_went_all_is_read(path):
     reader = GrowingTable(path)
     add(path, 1)
