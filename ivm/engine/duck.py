@@ -47,7 +47,8 @@ _numbers = itertools.count()
 
 def begin() -> None:
     """Start the instance beside what the caller does next; if that fails, whoever asks for a database is told."""
-    threading.Thread(target=_begin, name="duckdb", daemon=True).start()
+    if _instance is None:
+        threading.Thread(target=_begin, name="duckdb", daemon=True).start()
 
 
 def _begin() -> None:
@@ -69,10 +70,11 @@ def _schema() -> tuple[DuckDBPyConnection, str]:
                 _log.warning("DuckDB is started anew: %s", error)
             else:
                 return _instance, name
-        _instance = duckdb.connect(":memory:", config=dict(_SETTINGS))
+        made = duckdb.connect(":memory:", config=dict(_SETTINGS))
         for statement in (*SETUP, "SET lock_configuration = true", f"CREATE SCHEMA {name}"):
-            _instance.execute(statement)
-        return _instance, name
+            made.execute(statement)
+        _instance = made
+        return made, name
 
 
 def _drop(instance: DuckDBPyConnection, schema: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -69,6 +71,30 @@ def test_an_instance_that_fails_is_given_up():
     assert _sum(whole) == 2
     broken.close()
     assert _sum(whole) == 2
+
+
+def test_databases_come_and_go_beside_each_other():
+    def worked(n: int) -> int:
+        database = _made(*range(n + 1))
+        found = _sum(database)
+        database.close()
+        return found
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(worked, range(200))) == [n * (n + 1) // 2 for n in range(200)]
+    assert _schemas() == []
+
+
+def test_one_that_begins_in_the_background_is_the_one():
+    duck.begin()
+    for _ in range(1000):
+        if duck._instance is not None:
+            break
+        time.sleep(0.01)
+    begun = duck._instance
+    duck.begin()
+    assert _sum(_made(1)) == 1
+    assert duck._instance is begun
 
 
 def test_settings_stay_as_they_are():
