@@ -39,6 +39,9 @@ class Limits:
     slice_rows: int = 5_000_000
     #: Rows that a wave's keyed reads found are kept for the next waves of the epoch, up to so many.
     found_rows: int = 4_000_000
+    #: Accumulators of up to so many rows are summed in this process where they are compacted, of more by Spark: 1.5 M
+    #: take a second, where a session that had to start for it took twenty.
+    summed_rows: int = 4_000_000
     #: The result of a statement with more rows is staged, and what is stored of it goes into tables by its files.
     result_rows: int = 1_000_000
     #: Up to this many rows a full result is compared with what is published, and committed row by row; above, by files.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -86,20 +87,26 @@ def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compacti
     }
     if changed:
         manifest = _commit(context, manifest, changed)
-    for i, (name, state) in enumerate(manifest.units.items()):
+
+    def compacted_unit(name: str, state: UnitState) -> list[Compaction]:
         if name in damaged:  # the next refresh builds it anew
-            continue
-        unit = units.get(name)
+            return []
         try:
             if name in few:
-                done += _vacuumed(context, name, state)
-                continue
-            done += _unit(context, name, state, unit, frontiers[name], waiting.get(name, ()))
-            rewritten |= {name} if not _by_day(state) and (unit is not None or name in context.compiled) else set()
+                return _vacuumed(context, name, state)
+            unit = units.get(name)
+            found = _unit(context, name, state, unit, frontiers[name], waiting.get(name, ()))
         except Exception as error:  # noqa: BLE001 - one unit's failure must not stop the others
             left_out[name] = f"its state can't be compacted: {error_text(error) or type(error).__name__}"
-            done.append(Compaction(context.layout.table(name, state.public), 0, 0, 0, 0, left_out[name]))
-        finally:
+            return [Compaction(context.layout.table(name, state.public), 0, 0, 0, 0, left_out[name])]
+        if not _by_day(state) and (unit is not None or name in context.compiled):
+            rewritten.add(name)
+        return found
+
+    with ThreadPoolExecutor(context.limits.threads) as pool:
+        # Their tables are their own.
+        for i, found in enumerate(pool.map(compacted_unit, manifest.units, manifest.units.values())):
+            done += found
             context.progress("compact", i + 1, len(manifest.units))
     follow = functools.partial(
         followed, context, snapshots=context.survey()[0], sources=manifest.sources, units=manifest.units
@@ -288,7 +295,7 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
         schema = table.snapshot().schema
         assert [c.name for c in columns] == arrow_schema(schema).names
         summed = functools.partial(_one_batch, unit, state, held)
-        if before[0] > context.limits.result_rows:
+        if before[0] > context.limits.summed_rows:
             folder = _scratch(context, unit.name)
             folder.drop()  # what a compaction left that was stopped
             table.replace(stage(context.spark(), summed(table_ref(path), ident), folder, columns), schema, commit)

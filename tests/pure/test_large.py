@@ -43,7 +43,7 @@ def test_views_are_followed_and_their_traces_compacted(made):
     done = made.pipeline(made.folder).compact(keep_epochs=1)
     assert not [c for c in done if c.error]
     trace = next(c for c in done if "/totals/accumulators" in c.table)
-    assert trace.rows_before > trace.rows_after > TINY.result_rows, "Spark summed them"
+    assert trace.rows_before > trace.rows_after > TINY.summed_rows, "Spark summed them"
     assert right(made) == []
     change(made)
     assert made.pipeline(made.folder).refresh().ok
