@@ -42,7 +42,7 @@ SECTIONS = (
         "Cost against change",
         "change",
         "What the planner chose against both strategies forced, seconds of all views. Without rounds to warm up, who "
-        "comes first at the first share is cold: at SF1 the planner, with the same choice as the incremental one.",
+        "comes first at the first share is cold: by Spark the planner, with the same choice as the incremental one.",
         "--keep",
     ),
     (
@@ -89,13 +89,20 @@ def places(kind: str, found: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The names of the figures that have a place, measured or not, and of others that were, with what they are of."""
     usual = {f"{kind}_sf{scale:g}": (scale, "") for scale in SCALES}
     others = {
-        name: (f["scale"], f", {percent(f['fractions'][0])} of the rows changed")
+        name: (f["scale"], _apart(f))
         for name, f in found.items()
         if f["kind"] == kind and name != f"{kind}_sf{f['scale']:g}"
     }
     more = {name: (f["scale"], "") for name, f in found.items() if f["kind"] == kind and name not in others}
     every = usual | more | others
     return {n: f"SF{scale:g}{what}" for n, (scale, what) in sorted(every.items(), key=lambda item: item[1])}
+
+
+def _apart(figures: Mapping[str, Any]) -> str:
+    """What tells figures apart from the usual ones of their kind and scale."""
+    if len(figures["fractions"]) > 1:
+        return f", engines {' and '.join(figures['engines'])}"
+    return f", {percent(figures['fractions'][0])} of the rows changed"
 
 
 def growth(measured: Sequence[Mapping[str, Any]]) -> list[str]:
