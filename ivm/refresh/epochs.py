@@ -24,7 +24,7 @@ import pyarrow as pa
 from ivm.errors import IvmError, StateError
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 from ivm.storage.lock import Fence
-from ivm.table.growing import GrowingTable
+from ivm.table.growing import FEW_FILES, GrowingTable
 from ivm.table.own import own
 from ivm.table.protocol import Commit
 
@@ -70,8 +70,6 @@ def _events(rows: pa.Table) -> Iterator[Event]:
 
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
-#: A reader that begins takes a fifth of a millisecond for each.
-_MANY_FILES = 64
 
 
 def _rows(events: Sequence[Event]) -> pa.Table:
@@ -272,7 +270,7 @@ class EpochLog:
         events = self.events()
         first = self.next_epoch() - keep
         old = [e for e in events if e.epoch < first and e.epoch not in needed]
-        if not old and self._table.files <= _MANY_FILES:
+        if not old and self._table.files <= FEW_FILES:
             return 0
         if old:
             self._ask()

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 #: Of more files a query takes twice as long as reading them; of so few, as long as importing what reads them.
-_FEW_FILES = 64
+FEW_FILES = 64
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class GrowingTable:
         # The rows of a table with reader features are not all that its files hold.
         plain_files = not self._delta.protocol().reader_features
         grown = plain_files and bool(known) and known < files
-        if grown or (plain_files and len(files) > _FEW_FILES):
+        if grown or (plain_files and len(files) > FEW_FILES):
             rows = plain(parquet.dataset(*sorted(files - known if grown else files, key=str)).to_table())
         else:
             rows = native.read(self._delta)

@@ -66,7 +66,7 @@ def test_an_event_of_another_process_outlives_the_forgetting(log, tmp_path):
 
 @pytest.mark.parametrize(("many", "left"), [(50, 10), (5, 1)])
 def test_many_commits_become_one_file(log, tmp_path, monkeypatch, many, left):
-    monkeypatch.setattr("ivm.refresh.epochs._MANY_FILES", many)
+    monkeypatch.setattr("ivm.refresh.epochs.FEW_FILES", many)
     before = log.events()
     assert log.forget(100, [], str(tmp_path / "archive")) == 0
     assert len(native.data_files(log.path, native.table(log.path))) == left

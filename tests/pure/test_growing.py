@@ -79,7 +79,7 @@ def test_rows_that_a_vector_hides_are_not_read(tmp_path):
 
 @pytest.mark.parametrize("few", [0, 64], ids=["files", "query"])
 def test_many_files_are_read_as_files(path, monkeypatch, few):
-    monkeypatch.setattr("ivm.table.growing._FEW_FILES", few)
+    monkeypatch.setattr("ivm.table.growing.FEW_FILES", few)
     if few == 0:
         monkeypatch.setattr("ivm.lake.native.read", lambda *_: pytest.fail("a query"))
     for n in range(3):
