@@ -338,7 +338,7 @@ class Engine:
         self.rowwise = duckdb.connect(config={"disabled_optimizers": "statistics_propagation,common_subexpressions"})
         for setup in SETUP:
             self.rowwise.execute(setup)
-        self.rowwise.register("loaded", self.database.connection.sql("SELECT * FROM cases").to_arrow_table())
+        self.rowwise.register("loaded", self.database.cursor().sql("SELECT * FROM cases").to_arrow_table())
         self.rowwise.execute("CREATE TABLE cases AS SELECT * FROM loaded")
         self.keys = {"scalar": table["k"], "window": table["k"], "aggregate": pc.unique(table["g"])}
 
