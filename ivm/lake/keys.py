@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ivm.plan.nodes import Filter
 from ivm.zset.exact import hashable
+from ivm.zset.members import among, once
 
 #: A type that holds every decimal of Spark and every constant of a filter.
 _WIDEST = pa.decimal256(76, 38)
@@ -25,6 +26,8 @@ _MARGIN = 1e-9
 
 def distinct(keys: pa.Table) -> pa.Table:
     """Each row once."""
+    if keys.num_columns == 1 and pa.types.is_integer(keys.schema.field(0).type):
+        return pa.table([once(keys.column(0))], schema=keys.schema)
     return keys.group_by(keys.column_names, use_threads=False).aggregate([]) if keys.num_rows else keys
 
 
@@ -37,16 +40,21 @@ def wide(keys: pa.Table) -> pa.Table:
 
 def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array:
     """Whether each row's columns are among the keys, column by column in their order."""
+    import numpy as np
+
     mine = wide(rows.select(list(columns)))
     keys = wide(keys).rename_columns(mine.column_names)
     if len(columns) == 1:
-        return pc.is_in(mine.column(0), keys.column(0).combine_chunks().cast(mine.column(0).type))
+        return among(mine.column(0), keys.column(0).cast(mine.column(0).type))
     if any(c.null_count for c in keys.columns):
         wanted = set(zip(*map(hashable, keys.columns), strict=True))
         return pa.array([values in wanted for values in zip(*map(hashable, mine.columns), strict=True)], pa.bool_())
-    numbered = mine.append_column("__ivm_row", pa.array(range(rows.num_rows), pa.int64()))
+    near = among(mine.column(0), keys.column(0).cast(mine.column(0).type))
+    numbered = mine.append_column("__ivm_row", pc.indices_nonzero(pa.repeat(True, rows.num_rows))).filter(near)
     found = numbered.join(distinct(keys), mine.column_names, join_type="left semi", use_threads=False)["__ivm_row"]
-    return pc.is_in(numbered["__ivm_row"], found.combine_chunks())
+    there = np.zeros(rows.num_rows, np.bool_)
+    there[found.to_numpy()] = True
+    return pa.array(there)
 
 
 def ends(values: pa.Table) -> pa.Table:
@@ -94,7 +102,7 @@ _PATTERNS = {"prefix": pc.starts_with, "suffix": pc.ends_with, "contains": pc.ma
 
 
 def _meets(column: pa.ChunkedArray, f: Filter) -> Any:
-    if pa.types.is_decimal(column.type):
+    if pa.types.is_decimal(column.type) and not all(_holds(column.type, v) for v in f.values):
         # Room for 38 digits before the point and as many behind it as a constant has:
         # Arrow would not find the common type.
         column = column.cast(_WIDEST)
@@ -107,6 +115,15 @@ def _meets(column: pa.ChunkedArray, f: Filter) -> Any:
             result = pc.or_(result, other)
         return result
     return _COMPARISONS[f.op](column, _scalar(f.values[0], column.type))
+
+
+def _holds(type_: pa.DataType, text: str) -> bool:
+    """Whether a type of decimals has the number."""
+    try:
+        pa.scalar(Decimal(text), type_)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _scalar(text: str, type_: pa.DataType) -> pa.Scalar:

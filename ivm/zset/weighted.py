@@ -9,15 +9,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.names import WEIGHT
 from ivm.zset.exact import hashable
+from ivm.zset.fingerprints import fingerprints
+from ivm.zset.members import among
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _PLACE = "__ivm_place"
+#: So many rows are compared at once; of more it is first told by numbers which may be equal.
+_FEW = 5_000
+#: Places of a table of numbers, for each row: one in so many takes part although it equals none.
+_PLACES = 8
 
 
 def of_change_feed(feed: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -37,8 +46,25 @@ def consolidate(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     ends = pc.min_max(rows_[WEIGHT])
     if ends["min"] == ends["max"] and abs(ends["min"].as_py()) == 1:
         return rows_.select(list(columns)).append_column(WEIGHT, rows_[WEIGHT].cast(pa.int32()))  # nothing can cancel
-    summed = sum_weights(rows_, columns)
-    return repeated(summed.select(list(columns)), summed[WEIGHT].to_numpy())
+    near, told = _may_cancel(rows_, columns), rows_.select([*columns, WEIGHT])
+    parts = [told] if near is None else [told.filter(near), told.filter(pc.invert(near))]
+    parts[0] = sum_weights(parts[0], columns)
+    return pa.concat_tables([repeated(t.select(list(columns)), t[WEIGHT].to_numpy()) for t in parts])
+
+
+def _may_cancel(rows_: pa.Table, columns: Sequence[str]) -> pa.Array | None:
+    """Which rows, with weights of both signs, may equal one of the other sign; None where that isn't told."""
+    import numpy as np
+
+    numbers = fingerprints(rows_.select(list(columns))) if rows_.num_rows > _FEW else None
+    if numbers is None:
+        return None
+    bits = (_PLACES * len(numbers)).bit_length()
+    places = (numbers >> np.uint64(64 - bits)).astype("i8")
+    gained = pc.greater(rows_[WEIGHT], 0).to_numpy()
+    of_gained, of_lost = np.zeros(1 << bits, np.bool_), np.zeros(1 << bits, np.bool_)
+    of_gained[places[gained]], of_lost[places[~gained]] = True, True
+    return pa.array(np.where(gained, of_lost.take(places), of_gained.take(places)))
 
 
 def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -66,8 +92,9 @@ def without(rows_: pa.Table, gone: pa.Table) -> pa.Table:
     names = rows_.column_names
     told = [c for c in names if _told_apart(rows_.schema.field(c).type)]
     if told:
-        best = max(told, key=lambda c: pc.count_distinct(gone[c], mode="all").as_py())
-        near = pc.is_in(rows_[best], gone[best].combine_chunks())
+        shown = gone.slice(0, _FEW)
+        best = max(told, key=lambda c: pc.count_distinct(shown[c], mode="all").as_py())
+        near = among(rows_[best], gone[best])
         far, rows_ = rows_.filter(pc.invert(near)), rows_.filter(near)
     else:
         far = rows_.slice(0, 0)
@@ -108,12 +135,15 @@ def _left_of_nested(rows_: pa.Table, changes: pa.Table, columns: Sequence[str]) 
     return pa.array(range(changes.num_rows), pa.int64()), pa.array(left, pa.int64())
 
 
-def repeated(rows_: pa.Table, weights: Any) -> pa.Table:
+def repeated(rows_: pa.Table, weights: np.ndarray) -> pa.Table:
+    """Each row as often as its weight says, with +1 or -1."""
     import numpy as np
 
-    taken = rows_.take(pa.array(np.repeat(np.arange(len(weights)), np.abs(weights))))
-    signs = np.repeat(np.sign(weights), np.abs(weights)).astype("int32")
-    return taken.append_column(WEIGHT, pa.array(signs, pa.int32()))
+    copies = np.abs(weights)
+    if (copies == 1).all():
+        return rows_.append_column(WEIGHT, pa.array(weights.astype("int32")))
+    taken = rows_.take(pa.array(np.repeat(np.arange(len(weights)), copies)))
+    return taken.append_column(WEIGHT, pa.array(np.repeat(np.sign(weights), copies).astype("int32")))
 
 
 def _sum_nested(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
