@@ -2,9 +2,14 @@
 
 A full refresh reads every input once, and costs its fixed overhead, as much as reading `small_input` rows. An
 incremental one reads the delta twice over (from the feed, and in its statements), and the rows that the changed ones
-meet: as many as if all were spread evenly; of a delta too large for this process each counts for several. Where both
-inputs and change are small, incremental is kept, because it tells what changed. Where the unit's own refreshes of about
-as many rows tell clearly otherwise (`ivm.planner.learned`), they are believed.
+meet: as many as if all were spread evenly. Each of these costs about as much as a row that a full refresh reads
+
+    by Spark         if it is expected: a row that is read costs some five, and of five expected about one is read
+    in this process  if it is read: the share that is, of those expected, is learned from the unit's refreshes
+    staged           ten times as much, since the delta is too large for this process
+
+Where both inputs and change are small, incremental is kept, because it tells what changed. Where the unit's own
+refreshes of about as many rows tell clearly otherwise (`ivm.planner.learned`), they are believed.
 """
 
 from __future__ import annotations
@@ -73,6 +78,8 @@ def choose(
     'full'
     >>> choose({"t": 1_000_000_000}, {"t": 8_000_000}, strict=False).strategy.value
     'incremental'
+    >>> choose({"t": 1_000_000}, {"t": 400_000}, False, met=1_400_000, past=lambda: Past(met=0.1)).strategy.value
+    'incremental'
     >>> choose({"t": 9_000_000, "u": 9}, {"u": 1}, strict=False, met=6_000_000, large="t").reason
     "the rows of 't' that this change affects are too many for this process, so a full refresh is cheaper"
     """
@@ -81,12 +88,17 @@ def choose(
     changed = sum(deltas.values())
     read_whole = BOTH_STATES * sum(rows[r] or 0 for r in whole)
     by_delta = CHANGED * changed + met
-    by_delta_weighed = by_delta * (STAGED if large or stays_with_spark(deltas.values(), limits) else 1)
+    staged = bool(large) or stays_with_spark(deltas.values(), limits)
+    by_delta_weighed = by_delta * (STAGED if staged else 1)
     incremental, weighed = by_delta + read_whole, by_delta_weighed + read_whole
     small = full < limits.small_input and weighed < in_full
     if strict or any(n is None for n in rows.values()) or small:
         return Choice(StrategyKind.INCREMENTAL, incremental, full, weighed)
-    if learned := better(incremental, full, past(), limits):
+    before = past()
+    if before.met is not None and not staged:
+        by_delta_weighed = CHANGED * changed + round(before.met * met)
+        weighed = by_delta_weighed + read_whole
+    if learned := better(incremental, full, before, limits):
         strategy, why = learned
         return Choice(strategy, incremental, full, weighed, why)
     if weighed < in_full:

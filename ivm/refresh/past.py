@@ -8,8 +8,10 @@ from typing import Any
 
 from ivm.parameters import AUTO
 from ivm.plan.kinds import StrategyKind
-from ivm.planner.learned import Past
+from ivm.planner.choose import CHANGED
+from ivm.planner.learned import MET, Past
 from ivm.refresh.context import Context
+from ivm.refresh.records import EMBEDDED
 
 #: So many of a unit's last refreshes of one strategy tell what the next will take.
 REMEMBERED = 8
@@ -32,7 +34,7 @@ def pasts(context: Context, units: Collection[str]) -> dict[str, Past]:
                 found[event.unit][kind].append(outcome)
     inner = {name for compiled in context.compiled.values() for name in compiled.unit_names[:-1]}
     return {
-        unit: _past(kinds[StrategyKind.INCREMENTAL], kinds[StrategyKind.FULL], unit in inner)
+        unit: _past(kinds[StrategyKind.INCREMENTAL], kinds[StrategyKind.FULL], unit in inner, context.engine == AUTO)
         for unit, kinds in found.items()
     }
 
@@ -42,12 +44,22 @@ def _alike(context: Context, kind: StrategyKind, outcome: dict[str, Any]) -> boo
     return kind == StrategyKind.FULL or bool(outcome.get("engine")) == (context.engine == AUTO)
 
 
-def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]], inner: bool) -> Past:
+def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]], inner: bool, auto: bool) -> Past:
     rows_in, rows_out = sum(o["rows_in"] for o in incremental), sum(o["rows_out"] for o in incremental)
     return Past(
         tuple((int(o["cost_incremental"]), float(o["seconds"])) for o in incremental),
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] != FIRST_BUILD),
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] == FIRST_BUILD),
         rows_out / rows_in if rows_in else None,
+        _met(incremental) if auto else None,
         inner,
     )
+
+
+def _met(incremental: list[dict[str, Any]]) -> float | None:
+    """Of the rows that were expected to be met, the share that was read; None for a unit that stays with Spark."""
+    here = [o for o in incremental if o["engine"] == EMBEDDED]
+    if incremental and not here:
+        return None
+    expected = sum(o["cost_incremental"] - CHANGED * o["rows_in"] for o in here)
+    return sum(o["rows_read"] for o in here) / expected if expected else MET

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from ivm.planner.choose import choose, met_rows, wide_products
-from ivm.planner.learned import Past
+from ivm.planner.learned import MET, Past
 from ivm.planner.limits import EMBEDDED
+from ivm.refresh.past import pasts
 from tests.pure.test_compile import program
 
 ROWS = {"customer": 150_000, "orders": 1_500_000, "lines": 6_000_000}
@@ -142,3 +145,52 @@ def test_one_row_of_few_may_meet_most_of_many():
         choose(rows, {"customer": 25}, False, (), met_rows(unit, rows, {"customer": 25}, 0, False), limits).strategy
         == "full"
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "met", "share", "strategy"),
+    [
+        (1_000_000, 20_000_000, None, "full"),
+        (1_000_000, 20_000_000, 0.1, "incremental"),
+        (1_000_000, 20_000_000, 0.6, "full"),
+        (4_000_000, 0, 0.0, "full"),
+        (6_000_000, 1, 0.1, "full"),  # staged: by Spark, whatever ran before
+    ],
+)
+def test_in_this_process_rows_cost_as_many_as_are_read(changed, met, share, strategy):
+    found = choose({"t": 6_000_000}, {"t": changed}, False, (), met, past=lambda: Past(met=share))
+    assert found.strategy == strategy
+    assert found.cost_incremental == 2 * changed + met, "what is expected stays comparable from refresh to refresh"
+
+
+def outcomes(*found):
+    """The events of incremental refreshes, as (engine, changed rows, rows expected to be met, rows read)."""
+    return [
+        SimpleNamespace(
+            status="applied",
+            unit="u",
+            detail=json.dumps(
+                {
+                    "strategy": "incremental", "engine": engine, "error": "", "code": "", "seconds": 1.0, "rows_out": 1,
+                    "rows_in": changed, "cost_incremental": 2 * changed + met, "rows_read": read,
+                }
+            ),
+        )
+        for engine, changed, met, read in found
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("engine", "events", "met"),
+    [
+        ("auto", [], MET),
+        ("auto", [("embedded", 10, 0, 0)], MET),
+        ("auto", [("embedded", 10, 900, 90), ("embedded", 20, 100, 110)], 0.2),
+        ("auto", [("embedded", 10, 900, 90), ("spark: it is too large", 10, 900, 900)], 0.1),
+        ("auto", [("spark: no", 10, 900, 90)], None),
+        ("spark", [("", 10, 900, 90)], None),
+    ],
+)
+def test_the_share_that_is_read_is_learned_from_what_ran_in_this_process(engine, events, met):
+    context = SimpleNamespace(engine=engine, compiled={}, log=SimpleNamespace(events=lambda: outcomes(*events)))
+    assert pasts(context, {"u"})["u"].met == met
