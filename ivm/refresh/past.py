@@ -9,7 +9,7 @@ from typing import Any
 from ivm.parameters import AUTO
 from ivm.plan.kinds import StrategyKind
 from ivm.planner.choose import CHANGED
-from ivm.planner.learned import MET, Past
+from ivm.planner.learned import MET, Past, drawn
 from ivm.refresh.context import Context
 from ivm.refresh.records import EMBEDDED
 
@@ -57,9 +57,9 @@ def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]], inner: 
 
 
 def _met(incremental: list[dict[str, Any]]) -> float | None:
-    """Of the rows that were expected to be met, the share that was read; None for a unit that stays with Spark."""
+    """The draws for each row that was expected to be met; None for a unit that stays with Spark."""
     here = [o for o in incremental if o["engine"] == EMBEDDED]
     if incremental and not here:
         return None
     expected = sum(o["cost_incremental"] - CHANGED * o["rows_in"] for o in here)
-    return sum(o["rows_read"] for o in here) / expected if expected else MET
+    return sum(drawn(o["rows_read"], o["cost_full"]) for o in here) / expected if expected else MET

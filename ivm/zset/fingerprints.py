@@ -34,7 +34,7 @@ def fingerprints(rows: pa.Table) -> np.ndarray | None:
     """
     import numpy as np
 
-    mixed: Any = None
+    mixed: np.ndarray | None = None
     fixed = [words for column in rows.columns for words in _fixed(column)]
     for words in (*fixed, *(w for column in rows.columns for w in _texts(column, lengths=bool(fixed)))):
         mixed = words if mixed is None else (mixed ^ (mixed >> np.uint64(29))) + words

@@ -60,7 +60,8 @@ def _numbers(values: pa.ChunkedArray) -> np.ndarray | None:
     """Whole numbers as 64-bit ones; None for other types, and where there are NULLs."""
     if values.null_count or not pa.types.is_integer(values.type) or pa.types.is_uint64(values.type):
         return None
-    return values.cast(pa.int64()).to_numpy()
+    found: np.ndarray = values.cast(pa.int64()).to_numpy()
+    return found
 
 
 def _extent(numbers: np.ndarray) -> tuple[Any, int]:

@@ -56,13 +56,13 @@ TELLING = (SLOW_DELTAS, QUICK_DELTAS, SLOW_TO_BUILT, QUICK_TO_BUILT, INNER)
         (600_000, Past(), "full"),
         (600_000, QUICK_DELTAS, "incremental"),
         (600_000, Past(incremental=QUICK_DELTAS.incremental[:1], full=QUICK_DELTAS.full), "full"),  # once is no rule
-        (150_000, Past(incremental=SLOW_DELTAS.incremental, full=[(1_000_000, 7.8)]), "incremental"),  # hardly quicker
+        (150_000, Past(incremental=SLOW_DELTAS.incremental, full=[(1_000_000, 5.0)]), "incremental"),  # hardly quicker
         (150_000, Past(incremental=[(300_000, 0.9), (300_000, 0.8)], full=[(1_000_000, 0.1)]), "incremental"),
         (150_000, Past(incremental=SLOW_DELTAS.incremental, full=[(10_000, 0.1)]), "incremental"),  # of a small table
         # The first builds of all units warm their process up: one tells of the next full refresh if it is far apart.
         (150_000, Past(incremental=SLOW_DELTAS.incremental, built=[(1_000_000, 2.2)]), "incremental"),
         (150_000, SLOW_TO_BUILT, "full"),
-        (150_000, Past(SLOW_DELTAS.incremental, [(1_000_000, 8.0)], [(1_000_000, 0.2)]), "incremental"),
+        (150_000, Past(SLOW_DELTAS.incremental, [(1_000_000, 5.0)], [(1_000_000, 0.2)]), "incremental"),
         (600_000, QUICK_TO_BUILT, "incremental"),
         # One of two, a process's first: TPC-H's q22 at SF10.
         (150_000, Past([(300_000, 8.3), (300_000, 1.2)], built=[(1_000_000, 0.9)]), "incremental"),
@@ -152,8 +152,8 @@ def test_one_row_of_few_may_meet_most_of_many():
     [
         (1_000_000, 20_000_000, None, "full"),
         (1_000_000, 20_000_000, 0.1, "incremental"),
-        (1_000_000, 20_000_000, 0.6, "full"),
-        (4_000_000, 0, 0.0, "full"),
+        (1_000_000, 20_000_000, 0.6, "full"),  # a statement over so many rows stays with Spark
+        (5_900_000, 0, 0.0, "full"),
         (6_000_000, 1, 0.1, "full"),  # staged: by Spark, whatever ran before
     ],
 )
@@ -172,7 +172,8 @@ def outcomes(*found):
             detail=json.dumps(
                 {
                     "strategy": "incremental", "engine": engine, "error": "", "code": "", "seconds": 1.0, "rows_out": 1,
-                    "rows_in": changed, "cost_incremental": 2 * changed + met, "rows_read": read,
+                    "rows_in": changed, "rows_read": read, "cost_incremental": 2 * changed + met,
+                    "cost_full": 1_000_000,
                 }
             ),
         )
@@ -186,6 +187,7 @@ def outcomes(*found):
         ("auto", [], MET),
         ("auto", [("embedded", 10, 0, 0)], MET),
         ("auto", [("embedded", 10, 900, 90), ("embedded", 20, 100, 110)], 0.2),
+        ("auto", [("embedded", 10, 632_121, 632_121)], 1_000_000 / 632_121),
         ("auto", [("embedded", 10, 900, 90), ("spark: it is too large", 10, 900, 900)], 0.1),
         ("auto", [("spark: no", 10, 900, 90)], None),
         ("spark", [("", 10, 900, 90)], None),
@@ -193,4 +195,5 @@ def outcomes(*found):
 )
 def test_the_share_that_is_read_is_learned_from_what_ran_in_this_process(engine, events, met):
     context = SimpleNamespace(engine=engine, compiled={}, log=SimpleNamespace(events=lambda: outcomes(*events)))
-    assert pasts(context, {"u"})["u"].met == met
+    found = pasts(context, {"u"})["u"].met
+    assert found == (met if met is None else pytest.approx(met, rel=1e-3))
