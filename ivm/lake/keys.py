@@ -50,7 +50,7 @@ def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array
         wanted = set(zip(*map(hashable, keys.columns), strict=True))
         return pa.array([values in wanted for values in zip(*map(hashable, mine.columns), strict=True)], pa.bool_())
     near = among(mine.column(0), keys.column(0).cast(mine.column(0).type))
-    numbered = mine.append_column("__ivm_row", pc.indices_nonzero(pa.repeat(True, rows.num_rows))).filter(near)
+    numbered = mine.append_column("__ivm_row", pa.array(np.arange(rows.num_rows))).filter(near)
     found = numbered.join(distinct(keys), mine.column_names, join_type="left semi", use_threads=False)["__ivm_row"]
     there = np.zeros(rows.num_rows, np.bool_)
     there[found.to_numpy()] = True
