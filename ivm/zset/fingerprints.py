@@ -56,8 +56,13 @@ def _texts(column: pa.ChunkedArray, lengths: bool) -> Iterator[Any]:
     """Of texts the lengths, or a number for each different one."""
     type_ = column.type
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        found = pc.binary_length(column) if lengths else column.combine_chunks().dictionary_encode().indices
+        found = pc.binary_length(column) if lengths else _numbered(column)
         yield pc.fill_null(found, 0).to_numpy().astype("<u8")
+
+
+def _numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A number for each different text; all parts have one dictionary."""
+    return pa.chunked_array([part.indices for part in column.dictionary_encode().chunks], pa.int32())
 
 
 def _words(column: pa.ChunkedArray, word: str, each: int = 1) -> Any:
