@@ -2,11 +2,13 @@
 
 A full refresh reads every input once, and costs its fixed overhead, as much as reading `small_input` rows. An
 incremental one reads the delta twice over (from the feed, and in its statements), and the rows that the changed ones
-meet: as many as if all were spread evenly. Each of these costs
+meet. As many of these are expected as if all were spread evenly; how many of the expected ones a unit reads, its own
+refreshes tell (`ivm.planner.learned`). A row that an incremental refresh reads costs, in rows of a full one,
 
-    by Spark         as one that a full refresh reads: in fact five, but of five that are expected about one is read
-    in this process  HERE of one, for those that are read: how many of those expected, the unit's refreshes tell
-    staged           STAGED of them, since the delta is too large for this process
+    HERE        in this process
+    BY_SPARK    by Spark
+    1           where nothing is learned yet, for each that is expected
+    STAGED      for each that is expected, where the delta is too large for this process
 
 Where both inputs and change are small, incremental is kept, because it tells what changed. Where the unit's own
 refreshes of about as many rows tell clearly otherwise (`ivm.planner.learned`), they are believed.
@@ -26,15 +28,13 @@ from ivm.planner.limits import EMBEDDED, Limits
 
 #: A changed row is read from the feed and by a statement.
 CHANGED = 2
-#: Where a delta is too large for this process, each row that is read for it costs so many scanned ones: Spark stages
+#: Where a delta is too large for this process, each row that is expected for it costs so many scanned ones: Spark stages
 #: delta, keys and slices, and compares them. Measured on TPC-H at SF10 with a tenth of all rows changed: eleven units
-#: took 2 to 30 times as long as their full builds by the same count of rows, the median 9.5. Below, a row took some 5
-#: times as long, too, where as many are met as are expected; but where groups are computed anew far fewer are (q16 a
-#: twentieth), so nothing is added there.
+#: took 2 to 30 times as long as their full builds by the same count of rows, the median 9.5.
 STAGED = 10
-#: In this process a row costs so much of one that a full refresh reads. Measured on TPC-H at SF1 with a tenth of all
-#: rows changed: 0.27 us against 0.45.
-HERE = 0.6
+#: A row that is read in this process, and by Spark. Measured on TPC-H at SF1 with a tenth of all rows changed: 0.27 and
+#: 0.78 us, where a full refresh takes 0.45 (27 and 49 s for twice the delta and what was read, 78 s for all inputs).
+HERE, BY_SPARK = 0.6, 1.7
 #: Rows that a changed row meets in its window partition, in a recursion's iterations, and between the old and the new
 #: value of a bound: nobody knows.
 UNKNOWN = 8
@@ -98,10 +98,11 @@ def choose(
     if strict or any(n is None for n in rows.values()) or small:
         return Choice(StrategyKind.INCREMENTAL, incremental, full, weighed)
     before = past()
-    read = reached(before.met * met, full) if before.met is not None and not staged else None
-    # A statement reads both states of what is met, so that of the delta it is the rows that are gone that come to it.
-    if read is not None and read + changed // 2 <= limits.embedded_rows:
-        by_delta_weighed = round(HERE * (CHANGED * changed + read))
+    if before.met is not None and not staged:
+        read = reached(before.met * met, full)
+        # A statement reads both states of what is met; of the delta's rows those come to it that are gone.
+        fits = before.here and read + changed // 2 <= limits.embedded_rows
+        by_delta_weighed = round((HERE if fits else BY_SPARK) * (CHANGED * changed + read))
         weighed = by_delta_weighed + read_whole
     if learned := better(incremental, full, before, limits):
         strategy, why = learned

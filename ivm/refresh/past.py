@@ -9,7 +9,7 @@ from typing import Any
 from ivm.parameters import AUTO
 from ivm.plan.kinds import StrategyKind
 from ivm.planner.choose import CHANGED
-from ivm.planner.learned import MET, Past, drawn
+from ivm.planner.learned import Past, drawn
 from ivm.refresh.context import Context
 from ivm.refresh.records import EMBEDDED
 
@@ -46,20 +46,22 @@ def _alike(context: Context, kind: StrategyKind, outcome: dict[str, Any]) -> boo
 
 def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]], inner: bool, auto: bool) -> Past:
     rows_in, rows_out = sum(o["rows_in"] for o in incremental), sum(o["rows_out"] for o in incremental)
+    here = [o for o in incremental if o["engine"] == EMBEDDED] if auto else []
     return Past(
         tuple((int(o["cost_incremental"]), float(o["seconds"])) for o in incremental),
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] != FIRST_BUILD),
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] == FIRST_BUILD),
         rows_out / rows_in if rows_in else None,
-        _met(incremental) if auto else None,
+        _met(here or incremental),
+        bool(here),
         inner,
     )
 
 
 def _met(incremental: list[dict[str, Any]]) -> float | None:
-    """The draws for each row that was expected to be met; None for a unit that stays with Spark."""
-    here = [o for o in incremental if o["engine"] == EMBEDDED]
-    if incremental and not here:
-        return None
-    expected = sum(o["cost_incremental"] - CHANGED * o["rows_in"] for o in here)
-    return sum(drawn(o["rows_read"], o["cost_full"]) for o in here) / expected if expected else MET
+    """How often a row that was read was drawn for each that was expected; of most of all rows little can be told."""
+    telling = [o for o in incremental if 2 * o["rows_read"] < o["cost_full"]] or incremental
+    expected = sum(o["cost_incremental"] - CHANGED * o["rows_in"] for o in telling)
+    if not expected:
+        return 1.0 if telling else None
+    return sum(drawn(o["rows_read"], o["cost_full"]) for o in telling) / expected

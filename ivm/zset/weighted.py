@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PLACE = "__ivm_place"
 #: So many rows are compared at once; of more it is first told by numbers which may be equal.
 _FEW = 5_000
-#: Places of a table of numbers, for each row: one in so many takes part although it equals none.
+#: Places of a table of numbers, for each row: at most one row in twice so many takes part although it equals none.
 _PLACES = 8
 
 

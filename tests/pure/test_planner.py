@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ivm.planner.choose import choose, met_rows, wide_products
-from ivm.planner.learned import MET, Past
+from ivm.planner.learned import Past
 from ivm.planner.limits import EMBEDDED
 from ivm.refresh.past import pasts
 from tests.pure.test_compile import program
@@ -148,17 +148,21 @@ def test_one_row_of_few_may_meet_most_of_many():
 
 
 @pytest.mark.parametrize(
-    ("changed", "met", "share", "strategy"),
+    ("changed", "met", "past", "strategy"),
     [
-        (1_000_000, 20_000_000, None, "full"),
-        (1_000_000, 20_000_000, 0.1, "incremental"),
-        (1_000_000, 20_000_000, 0.6, "full"),  # a statement over so many rows stays with Spark
-        (5_900_000, 0, 0.0, "full"),
-        (6_000_000, 1, 0.1, "full"),  # staged: by Spark, whatever ran before
+        (1_000_000, 20_000_000, Past(), "full"),  # nothing is learned: as many are met as are expected
+        (1_000_000, 20_000_000, Past(met=0.1, here=True), "incremental"),
+        (1_000_000, 20_000_000, Past(met=0.1), "incremental"),
+        (1_000_000, 20_000_000, Past(met=0.3, here=True), "incremental"),
+        (1_000_000, 20_000_000, Past(met=0.3), "full"),
+        (1_000_000, 20_000_000, Past(met=2.0, here=True), "full"),  # a statement over so many rows stays with Spark
+        (3_000_000, 0, Past(met=1.0, here=True), "incremental"),
+        (3_000_000, 0, Past(met=1.0), "full"),
+        (6_000_000, 1, Past(met=0.1, here=True), "full"),  # staged: by Spark, whatever ran before
     ],
 )
-def test_in_this_process_rows_cost_as_many_as_are_read(changed, met, share, strategy):
-    found = choose({"t": 6_000_000}, {"t": changed}, False, (), met, past=lambda: Past(met=share))
+def test_rows_cost_as_many_as_are_read_by_who_reads_them(changed, met, past, strategy):
+    found = choose({"t": 6_000_000}, {"t": changed}, False, (), met, past=lambda: past)
     assert found.strategy == strategy
     assert found.cost_incremental == 2 * changed + met, "what is expected stays comparable from refresh to refresh"
 
@@ -182,18 +186,20 @@ def outcomes(*found):
 
 
 @pytest.mark.parametrize(
-    ("engine", "events", "met"),
+    ("engine", "events", "met", "here"),
     [
-        ("auto", [], MET),
-        ("auto", [("embedded", 10, 0, 0)], MET),
-        ("auto", [("embedded", 10, 900, 90), ("embedded", 20, 100, 110)], 0.2),
-        ("auto", [("embedded", 10, 632_121, 632_121)], 1_000_000 / 632_121),
-        ("auto", [("embedded", 10, 900, 90), ("spark: it is too large", 10, 900, 900)], 0.1),
-        ("auto", [("spark: no", 10, 900, 90)], None),
-        ("spark", [("", 10, 900, 90)], None),
+        ("auto", [], None, False),
+        ("auto", [("embedded", 10, 0, 0)], 1.0, True),
+        ("auto", [("embedded", 10, 900, 90), ("embedded", 20, 100, 110)], 0.2, True),
+        ("auto", [("embedded", 10, 632_121, 632_121)], 1_000_000 / 632_121, True),
+        ("auto", [("embedded", 10, 900, 90), ("embedded", 10, 900_000, 900_000)], 0.1, True),  # most of all rows
+        ("auto", [("embedded", 10, 900, 90), ("spark: it is too large", 10, 900, 900)], 0.1, True),
+        ("auto", [("spark: no", 10, 900, 90)], 0.1, False),
+        ("spark", [("", 10, 900, 90)], 0.1, False),
     ],
 )
-def test_the_share_that_is_read_is_learned_from_what_ran_in_this_process(engine, events, met):
+def test_the_share_that_is_read_is_learned(engine, events, met, here):
     context = SimpleNamespace(engine=engine, compiled={}, log=SimpleNamespace(events=lambda: outcomes(*events)))
-    found = pasts(context, {"u"})["u"].met
-    assert found == (met if met is None else pytest.approx(met, rel=1e-3))
+    found = pasts(context, {"u"})["u"]
+    assert found.met == (met if met is None else pytest.approx(met, rel=1e-3))
+    assert found.here == here
