@@ -28,9 +28,9 @@ from ivm.planner.limits import EMBEDDED, Limits
 
 #: A changed row is read from the feed and by a statement.
 CHANGED = 2
-#: Where a delta is too large for this process, each row that is expected for it costs so many scanned ones: Spark stages
-#: delta, keys and slices, and compares them. Measured on TPC-H at SF10 with a tenth of all rows changed: eleven units
-#: took 2 to 30 times as long as their full builds by the same count of rows, the median 9.5.
+#: Where a delta is too large for this process, each row that is expected for it costs so many scanned ones: Spark
+#: stages delta, keys and slices, and compares them. Measured on TPC-H at SF10 with a tenth of all rows changed: eleven
+#: units took 2 to 30 times as long as their full builds by the same count of rows, the median 9.5.
 STAGED = 10
 #: A row that is read in this process, and by Spark. Measured on TPC-H at SF1 with a tenth of all rows changed: 0.27 and
 #: 0.78 us, where a full refresh takes 0.45 (27 and 49 s for twice the delta and what was read, 78 s for all inputs).
