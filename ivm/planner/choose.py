@@ -7,7 +7,7 @@ refreshes tell (`ivm.planner.learned`). A row that an incremental refresh reads 
 
     HERE        in this process
     BY_SPARK    by Spark
-    1           where nothing is learned yet, for each that is expected
+    1           by Spark where nothing is learned yet, for each that is expected
     STAGED      for each that is expected, where the delta is too large for this process
 
 Where both inputs and change are small, incremental is kept, because it tells what changed. Where the unit's own

@@ -35,12 +35,17 @@ QUICKER = 1.5
 #: from the shell: TPC-H's q01 took 3.5 s among the first builds, 11.7 s among incremental ones, 5.8 s incrementally.
 QUICKER_BUILT = 2.0
 
+#: In this process a unit without a refresh to tell is expected to draw so many of the rows that may be met: the median of
+#: TPC-H's at SF1 with a hundredth of all rows changed (0.02 to 1.3).
+MET = 0.4
+
+
 @dataclass(frozen=True)
 class Past:
     """A unit's refreshes before, and its rows out for each changed row in (None where nobody knows).
 
     `met` is how often one that is read was drawn for each row that its changed ones were expected to meet (`drawn`;
-    None before its first incremental refresh), and `here` says that its statements run in this process. `built` are
+    None where nobody knows), and `here` says that its statements run in this process, as far as is known. `built` are
     full refreshes that were its first build, `full` the others. An `inner` unit is read by others of its view, which
     are all refreshed in full once it is: what it took alone doesn't tell what that takes.
     """

@@ -9,7 +9,7 @@ from typing import Any
 from ivm.parameters import AUTO
 from ivm.plan.kinds import StrategyKind
 from ivm.planner.choose import CHANGED
-from ivm.planner.learned import Past, drawn
+from ivm.planner.learned import MET, Past, drawn
 from ivm.refresh.context import Context
 from ivm.refresh.records import EMBEDDED
 
@@ -52,16 +52,14 @@ def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]], inner: 
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] != FIRST_BUILD),
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] == FIRST_BUILD),
         rows_out / rows_in if rows_in else None,
-        _met(here or incremental),
-        bool(here),
+        _met(here or incremental) if incremental else MET if auto else None,
+        auto and bool(here or not incremental),
         inner,
     )
 
 
-def _met(incremental: list[dict[str, Any]]) -> float | None:
+def _met(incremental: list[dict[str, Any]]) -> float:
     """How often a row that was read was drawn for each that was expected; of most of all rows little can be told."""
     telling = [o for o in incremental if 2 * o["rows_read"] < o["cost_full"]] or incremental
     expected = sum(o["cost_incremental"] - CHANGED * o["rows_in"] for o in telling)
-    if not expected:
-        return 1.0 if telling else None
-    return sum(drawn(o["rows_read"], o["cost_full"]) for o in telling) / expected
+    return sum(drawn(o["rows_read"], o["cost_full"]) for o in telling) / expected if expected else 1.0

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ivm.planner.choose import choose, met_rows, wide_products
-from ivm.planner.learned import Past
+from ivm.planner.learned import MET, Past
 from ivm.planner.limits import EMBEDDED
 from ivm.refresh.past import pasts
 from tests.pure.test_compile import program
@@ -188,7 +188,8 @@ def outcomes(*found):
 @pytest.mark.parametrize(
     ("engine", "events", "met", "here"),
     [
-        ("auto", [], None, False),
+        ("auto", [], MET, True),
+        ("spark", [], None, False),
         ("auto", [("embedded", 10, 0, 0)], 1.0, True),
         ("auto", [("embedded", 10, 900, 90), ("embedded", 20, 100, 110)], 0.2, True),
         ("auto", [("embedded", 10, 632_121, 632_121)], 1_000_000 / 632_121, True),
