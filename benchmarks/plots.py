@@ -168,7 +168,9 @@ def from_empty(found: dict[str, Any]) -> Any:
         "published peak": [q["published"][1] for q in queries.values()],
     }
     physical = f", {found['commits']} commits in each" if found["commits"] > 1 else ""
-    return bars(f"from empty in batches of {found['batch']:,}{physical}", list(queries), series, "updates a second")
+    engine = ", embedded" if found.get("engine") == "auto" else ""
+    title = f"from empty in batches of {found['batch']:,}{physical}{engine}"
+    return bars(title, list(queries), series, "updates a second")
 
 
 def graphs(found: dict[str, Any]) -> Any:
