@@ -41,9 +41,10 @@ SECTIONS = (
     (
         "Cost against change",
         "change",
-        "What the planner chose against both strategies forced, seconds of all views. Who comes first at a share of more "
-        "rows than before meets the JVM's compiler: by Spark at 1 % the planner, with the same choice as the incremental "
-        "one. Spark's price of a row was set after its run; with it 10 % took the planner 45.6 s, and 53.2 incrementally.",
+        "What the planner chose against both strategies forced, seconds of all views. Who comes first at a share of "
+        "more rows than before meets the JVM's compiler: by Spark at 1 % the planner, with the same choice as the "
+        "incremental one. Spark's price of a row was set after its run; with it 10 % took the planner 45.6 s, and 53.2 "
+        "incrementally.",
         "--keep",
     ),
     (
