@@ -33,8 +33,8 @@ CHANGED = 2
 #: units took 2 to 30 times as long as their full builds by the same count of rows, the median 9.5.
 STAGED = 10
 #: A row that is read in this process, and by Spark. Measured on TPC-H at SF1 with a tenth of all rows changed, 64 M
-#: rows with the delta counted twice: 26 and 49 s, where full refreshes of 172 M took 94 and 78 in the same runs, so 0.75
-#: and 1.7. The choices at five shares were measured with 0.6.
+#: rows with the delta counted twice: 26 and 49 s, where full refreshes of 172 M took 94 and 78 in the same runs, so
+#: 0.75 and 1.7. The choices at five shares were measured with 0.6.
 HERE, BY_SPARK = 0.6, 1.7
 #: Rows that a changed row meets in its window partition, in a recursion's iterations, and between the old and the new
 #: value of a bound: nobody knows.
