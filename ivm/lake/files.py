@@ -25,7 +25,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from ivm.errors import ConcurrentRefreshError, StateError
-from ivm.lake import native
+from ivm.lake import handles, native
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.storage.location import Location
 
@@ -128,6 +128,9 @@ def put_files(
             _created(path, schema, added, configuration, properties)
         else:
             there.create_write_transaction(added, mode, there.schema(), commit_properties=properties)
+    if there is not None:
+        there.update_incremental()  # such a commit leaves the handle where it was
+        handles.keep(path, there)
 
 
 def types_by_name(schema: pa.Schema) -> dict[str, str]:

@@ -1,15 +1,21 @@
-"""Tables that are open: a log is read once for all who read the table at that version.
+"""Tables that are open: a log is read once for all who read or write the table at that version.
 
     shared(path)             as it is now: two looks at the log tell, where nothing was committed since
     shared(path, version)    as it was then
+    own(path)                to write to: a handle that nobody reads with, brought to the newest version
     keep(path, delta)        after a commit: the handle that made it knows the table already
 
-Invariant: nobody writes with a handle that is shared, which stays at its version; who writes opens another one.
+Who reads gets a copy of what is kept, which shares the handle behind it; once no copy is left, nobody reads with it.
+Invariant: nobody writes with a handle that somebody reads with: it stays at its version as long as they have it.
 """
 
 from __future__ import annotations
 
+import copy
+import itertools
+import logging
 import threading
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
@@ -17,20 +23,41 @@ from deltalake import DeltaTable
 
 from ivm.lake.commits import commit_file, fingerprint
 
+_log = logging.getLogger(__name__)
+
 #: So many tables are kept, those that were used last, each at its last two versions; a handle of few files has 100 KiB.
 MOST, VERSIONS = 512, 2
 
 
 @dataclass
+class _Handle:
+    """A handle with the fingerprint of its version's commit, and the copies that readers have."""
+
+    mark: str
+    delta: DeltaTable
+    lent: weakref.WeakValueDictionary[int, DeltaTable] = field(default_factory=weakref.WeakValueDictionary)
+
+    def lend(self) -> DeltaTable:
+        lent = copy.copy(self.delta)
+        self.lent[next(_numbers)] = lent
+        return lent
+
+    def stands(self, path: str, version: int) -> bool:
+        """Whether the commit is still the one of that number: a table may have been replaced, or restored."""
+        return self.mark != "" and fingerprint(path, version) == self.mark
+
+
+@dataclass
 class _Open:
-    """A table's handles by version, each with the fingerprint of that version's commit; `newest` is the last seen."""
+    """A table's handles by version; `newest` is the last seen."""
 
     newest: int | None = None
-    at: dict[int, tuple[str, DeltaTable]] = field(default_factory=dict)
+    at: dict[int, _Handle] = field(default_factory=dict)
 
 
 _tables: OrderedDict[str, _Open] = OrderedDict()
 _lock = threading.Lock()
+_numbers = itertools.count()
 
 
 def shared(path: str, version: int | None = None) -> DeltaTable:
@@ -38,9 +65,27 @@ def shared(path: str, version: int | None = None) -> DeltaTable:
     known = _known(path, version)
     if known is not None:
         return known
-    delta = DeltaTable(path, version=version)
-    _put(path, delta, newest=version is None)
-    return delta
+    return _put(path, DeltaTable(path, version=version), newest=version is None).lend()
+
+
+def own(path: str) -> DeltaTable:
+    """A table to write to, at its newest version, which nobody else has. Raises what delta-rs raises."""
+    with _lock:
+        kept = _tables.get(path, _Open())
+        handle = kept.at.get(-1 if kept.newest is None else kept.newest)
+        if handle is None or handle.lent:
+            return DeltaTable(path)
+        version = kept.newest or 0
+        del kept.at[version]
+    if not handle.stands(path, version):
+        return DeltaTable(path)
+    if commit_file(path, version + 1).stat() is not None:
+        try:
+            handle.delta.update_incremental()
+        except Exception as error:  # noqa: BLE001 - whatever it is, opening the table tells whether it stands
+            _log.debug("%s is opened anew: %s", path, error)
+            return DeltaTable(path)
+    return handle.delta
 
 
 def _known(path: str, version: int | None) -> DeltaTable | None:
@@ -51,11 +96,10 @@ def _known(path: str, version: int | None) -> DeltaTable | None:
         if wanted is None or wanted not in kept.at:
             return None
         _tables.move_to_end(path)
-        mark, delta = kept.at[wanted]
-    # A table may have been replaced, or restored from a backup: the number alone says nothing.
-    stands = mark != "" and fingerprint(path, wanted) == mark
+        handle = kept.at[wanted]
+        delta = handle.lend()
     last = version is not None or commit_file(path, wanted + 1).stat() is None
-    return delta if stands and last else None
+    return delta if handle.stands(path, wanted) and last else None
 
 
 def keep(path: str, delta: DeltaTable) -> None:
@@ -69,15 +113,16 @@ def forget() -> None:
         _tables.clear()
 
 
-def _put(path: str, delta: DeltaTable, newest: bool) -> None:
+def _put(path: str, delta: DeltaTable, newest: bool) -> _Handle:
     version = delta.version()
-    mark = fingerprint(path, version)
+    handle = _Handle(fingerprint(path, version), delta)
     with _lock:
         known = _tables.setdefault(path, _Open())
         _tables.move_to_end(path)
         known.newest = version if newest else known.newest
-        known.at[version] = mark, delta
+        known.at[version] = handle
         for old in list(known.at)[:-VERSIONS]:
             del known.at[old]
         while len(_tables) > MOST:
             _tables.popitem(last=False)
+    return handle

@@ -69,8 +69,8 @@ def table(path: str, version: int | None = None) -> DeltaTable:
 
 
 def writable(path: str) -> DeltaTable:
-    """A table to write to, which nobody shares."""
-    return DeltaTable(path)
+    """A table to write to, which nobody shares until it is kept (see `ivm.lake.handles`)."""
+    return handles.own(path)
 
 
 def refusal(delta: DeltaTable) -> str:

@@ -155,10 +155,10 @@ class RustTable:
 
         The feed then tells of all rows. False where it isn't done so (see `ivm.lake.parquet_merge`).
         """
-        if _done(delta := native.writable(self.path), commit):
+        if _done(native.table(self.path), commit):
             return True
         try:
-            write_merged(self.path, delta, changes, folder)
+            write_merged(self.path, native.table(self.path), changes, folder)
         except UnfitError as reason:
             _log.debug("%s: merged by delta-rs: %s", self.path, reason)
             return False

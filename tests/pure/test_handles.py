@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.errors import ConcurrentRefreshError
-from ivm.lake import bags, handles, native
+from ivm.lake import bags, files, handles, native
 from ivm.lake.commits import commit_file
 from ivm.names import WEIGHT
+from ivm.storage.location import Location
 
 
 @pytest.fixture
@@ -35,12 +37,12 @@ def _ids(delta: DeltaTable) -> list[int]:
 
 def _told(delta: DeltaTable) -> dict:
     """All that is read off a handle."""
-    actions = native.actions(delta)
+    actions, metadata = native.actions(delta), delta.metadata()
     return {
         "version": delta.version(),
         "files": sorted(actions.select(sorted(actions.column_names)).to_pylist(), key=str),
         "schema": delta.schema().to_json(),
-        "metadata": str(delta.metadata()),
+        "metadata": [metadata.id, metadata.created_time, metadata.partition_columns, metadata.configuration],
         "transactions": {a: delta.transaction_version(a) for a in ("app", "other")},
         "rows": native.rows(delta),
         "ids": _ids(delta),
@@ -48,8 +50,65 @@ def _told(delta: DeltaTable) -> dict:
 
 
 def test_a_table_is_opened_once_for_all_who_read_it(path):
-    assert native.table(path) is native.table(path)
-    assert native.table(path, 0) is native.table(path)
+    handles.forget()
+    one = native.table(path)
+    assert native.table(path)._table is one._table
+    assert native.table(path, 0)._table is one._table
+
+
+def test_who_writes_takes_a_handle_that_nobody_reads_with(path):
+    handles.forget()
+    reads = native.table(path)
+    behind = reads._table
+    assert native.writable(path)._table is not behind
+    del reads
+    writes = native.writable(path)
+    assert writes._table is behind
+    assert native.table(path)._table is not behind, "which is the writer's now"
+
+
+def test_who_writes_finds_the_table_as_it_is_now(path, tmp_path):
+    handles.forget()
+    native.table(path)
+    write_deltalake(path, _rows(3), mode="append")
+    native.append(path, _rows(4), "app", 2)
+    assert _told(native.table(path)) == _told(DeltaTable(path))
+    assert _ids(native.table(path)) == [1, 2, 3, 4]
+    shutil.rmtree(path)
+    native.append(path, _rows(8), "app", 1)
+    native.append(path, _rows(9), "app", 2)
+    assert _ids(native.table(path)) == [8, 9]
+
+
+def test_a_handle_goes_on_over_checkpoints_that_forget_commits(tmp_path):
+    path = str(tmp_path / "t")
+    settings = {"delta.checkpointInterval": "3", "delta.logRetentionDuration": "interval 0 days"}
+    for version in range(1, 12):
+        native.append(path, _rows(version), "app", version, settings)
+        assert _told(native.table(path)) == _told(DeltaTable(path))
+    assert not native.append(path, _rows(0), "app", 11, settings)
+    assert _ids(native.table(path)) == list(range(1, 12))
+
+
+def test_files_that_are_put_leave_open_what_the_log_says(path, tmp_path):
+    for version in (2, 3):
+        folder = tmp_path / f"staged_{version}"
+        folder.mkdir()
+        pq.write_table(_rows(version), folder / "0.parquet")
+        files.commit_files(path, Location.of(str(folder)), "app", version, "overwrite")
+        assert _told(native.table(path)) == _told(DeltaTable(path))
+        assert _ids(native.table(path)) == [version]
+
+
+def test_rows_are_read_as_of_a_version_while_others_write(path):
+    """A reader keeps its version, in whatever order its copies go."""
+    first = native.table(path)
+    second = native.table(path)
+    native.append(path, _rows(3), "app", 2)
+    del first
+    native.append(path, _rows(4), "app", 3)
+    assert (second.version(), _ids(second)) == (0, [1, 2])
+    assert _ids(native.table(path)) == [1, 2, 3, 4]
 
 
 WRITES = {
