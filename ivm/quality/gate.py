@@ -36,8 +36,7 @@ from ivm.refresh.relations import after_batch, copies_left, published_table
 from ivm.refresh.run import Verdict
 from ivm.session import error_text
 from ivm.storage.location import Location
-from ivm.table.own import own
-from ivm.trace.store import of_epoch
+from ivm.trace.store import read_batch
 from ivm.zset.weighted import consolidate
 
 if TYPE_CHECKING:
@@ -151,9 +150,7 @@ def batch_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
     assert state is not None
     schema = arrow_schema(state.schema)
     if outcome.publish == Publish.MERGE:
-        trace = own(context.layout.output_trace(outcome.unit, state.output_generation))
-        weighted = pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
-        return trace.read(weighted.names, of_epoch(epoch)).cast(weighted)
+        return read_batch(context.layout.output_trace(outcome.unit, state.output_generation), schema, epoch)
     rows, schema = _staged(context, outcome)
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 

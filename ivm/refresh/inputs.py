@@ -333,7 +333,9 @@ class Inputs:
             return pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())]).empty_table()
         path = self.context.layout.output_trace(relation, state.output_generation)
         counted, most = within(state.batches, EPOCH), self.context.limits.delta_rows
-        found = read_batches(path, columns, cursor.epoch, self.plan.epoch, schema, counted, most)
+        before = self.manifest.units.get(relation)
+        alone = state.epoch == self.plan.epoch and before is not None and before.epoch <= cursor.epoch
+        found = read_batches(path, columns, cursor.epoch, self.plan.epoch, schema, counted, most, alone)
         if found is not None:
             return found
         where = f"{EPOCH} > {cursor.epoch} AND {EPOCH} <= {self.plan.epoch} AND {counted}"

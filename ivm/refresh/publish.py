@@ -32,9 +32,8 @@ from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
 from ivm.refresh.replacement import replace_rows
 from ivm.session import error_text
-from ivm.table.own import own
 from ivm.table.protocol import Commit, Verb
-from ivm.trace.store import gained, of_epoch
+from ivm.trace.store import gained, read_batch
 
 _log = logging.getLogger(__name__)
 
@@ -204,8 +203,7 @@ def _merge(
     if how is None:
         raise table.unwritable(why)
     if how is Publishing.NATIVE:
-        names = arrow_schema(state.schema).names
-        batch = own(trace, context.limits).read([*names, WEIGHT], of_epoch(stamp))
+        batch = read_batch(trace, arrow_schema(state.schema), stamp)
         # Nobody reads the feed of a table of our own, but its files are read at each refresh.
         anew = not state.public and table.rust.merge_anew(batch, commit, table.spark.place())
         if not anew:

@@ -31,6 +31,7 @@ from ivm.storage.location import Location
 from ivm.testing.faults import Fault, Injector, Killed, Point
 from ivm.testing.oracle import bag
 from ivm.testing.primitives import Primitive
+from ivm.trace import recent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +85,7 @@ class Scene:
     def pipeline(self, folder: Path | Location) -> Pipeline:
         """A pipeline as a new process would declare it."""
         handles.forget()
+        recent.forget()
         pipe = Pipeline("faults", self.spark, f"{folder}/root", lane=self.lane, limits=self.limits)
         for name in self.sources:
             pipe.source(name, f"{folder}/sources/{name}")

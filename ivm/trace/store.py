@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.engine.rows import Rows, StagedRows
 from ivm.errors import LargeReadError, StateError
@@ -28,6 +29,7 @@ from ivm.storage.folder import PARTIAL
 from ivm.storage.location import Location
 from ivm.table.own import own
 from ivm.table.protocol import Commit, Condition
+from ivm.trace import recent
 from ivm.zset.weighted import consolidate
 
 #: Nobody but a running refresh reads a trace, and compaction runs when none does.
@@ -177,9 +179,22 @@ def append_batch(path: str, batch: Rows, epoch: int, app: str) -> bool:
     """
     if batch.num_rows == 0:
         return False
-    if not isinstance(batch, StagedRows):
-        batch = batch.append_column(EPOCH, pa.array([epoch] * batch.num_rows, pa.int64()))
-    return own(path).append(batch, Commit(app, epoch), TRACE_CONFIGURATION)
+    if isinstance(batch, StagedRows):
+        return own(path).append(batch, Commit(app, epoch), TRACE_CONFIGURATION)
+    stamped = batch.append_column(EPOCH, pa.array([epoch] * batch.num_rows, pa.int64()))
+    made = own(path).append(stamped, Commit(app, epoch), TRACE_CONFIGURATION)
+    if made and WEIGHT in batch.column_names:  # or an earlier attempt appended it, made in another way perhaps
+        recent.appended(path, epoch, batch)
+    return made
+
+
+def read_batch(path: str, schema: pa.Schema, epoch: int) -> pa.Table:
+    """An epoch's batch of an output trace: the unit's columns, which `schema` has, and WEIGHT."""
+    weighted = pa.schema([*schema, pa.field(WEIGHT, pa.int64())])
+    batch = recent.recalled(path, epoch)
+    if batch is None:
+        batch = own(path).read(weighted.names, of_epoch(epoch))
+    return batch.select(weighted.names).cast(weighted)
 
 
 def read_batches(
@@ -190,11 +205,13 @@ def read_batches(
     schema: pa.Schema,
     counted: str = "true",
     most: int | None = None,
+    alone: bool = False,
 ) -> pa.Table | None:
     """The consolidated output delta, with weights +1 or -1, of the epochs after < epoch <= upto.
 
-    `counted` is a condition that lets in those that count. None where the batches hold more than `most` rows. Raises
-    StateError where the trace isn't there: who asks knows that it was written.
+    `counted` is a condition that lets in those that count; `alone` says that only the batch of `upto` does. None where
+    the batches hold more than `most` rows. Raises StateError where the trace isn't there: who asks knows that it was
+    written.
     """
     wanted = pa.schema([*(schema.field(c) for c in columns), pa.field(WEIGHT, pa.int64())])
     trace = own(path)
@@ -206,6 +223,9 @@ def read_batches(
     def epochs(q: Callable[[str], str]) -> str:
         return f"{q(EPOCH)} > {after} AND {q(EPOCH)} <= {upto} AND {counted}"
 
+    last = recent.recalled(path, upto) if alone else None
+    if last is not None and (most is None or last.num_rows <= most):
+        return consolidate(last.select(wanted.names).cast(wanted), columns)
     try:
         rows = trace.read([*columns, WEIGHT], epochs, most=most)
     except LargeReadError:
@@ -215,6 +235,9 @@ def read_batches(
 
 def gained(path: str, epoch: int) -> int:
     """By how many rows an output trace's batch makes its table grow."""
+    batch = recent.recalled(path, epoch)
+    if batch is not None:
+        return int(pc.sum(batch[WEIGHT]).as_py() or 0)
     found = own(path).query(lambda t, q: f"SELECT sum({q(WEIGHT)}) AS n FROM {t} WHERE {of_epoch(epoch)(q)}")
     return int(found["n"][0].as_py() or 0)
 
