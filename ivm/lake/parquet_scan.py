@@ -158,16 +158,34 @@ class ParquetScan:
             if not between:
                 asked.register(f"k{i}", values.rename_columns([f"c{j}" for j in range(len(mine))]))
             conditions.append(_condition(i, mine, values, between))
-        selected = ", ".join(f"t.{native_ident(c)}" for c in wanted.names)
+        hiding_some = bool(len(self._hidden_places))
+        placed = ["file_index", "file_row_number"] if hiding_some else []
+        selected = ", ".join(f"t.{native_ident(c)}" for c in [*wanted.names, *placed])
         sql = f"SELECT {selected} FROM {self.rows(chosen)} WHERE ({' OR '.join(conditions)}) AND ({where})"
-        numbers = pc.index_in(self.hidden["i"], value_set=pa.array(chosen, pa.int64()))
-        hidden = pa.table({"i": numbers, "r": self.hidden["r"]}).drop_null()
-        if hidden.num_rows:
-            asked.register("hidden", hidden)
-            sql += " AND NOT EXISTS (SELECT 1 FROM hidden AS h WHERE h.i = t.file_index AND h.r = t.file_row_number)"
-        reader = asked.sql(sql).to_arrow_reader()
+        reader: Iterable[pa.RecordBatch] = asked.sql(sql).to_arrow_reader()
+        if hiding_some:
+            files = np.asarray(chosen, np.int64)
+            reader = (self._shown(batch, files) for batch in reader)
         found = [_typed(batch, wanted) for batch in _up_to(reader, most)]
         return pa.Table.from_batches(found, wanted) if found else wanted.empty_table()
+
+    @functools.cached_property
+    def _hidden_places(self) -> Any:
+        """The hidden rows by their places, in order."""
+        return np.sort(_places(self.hidden["i"].to_numpy(), self.hidden["r"].to_numpy()))
+
+    def _shown(self, batch: pa.RecordBatch, files: Any) -> pa.RecordBatch:
+        """The rows of a batch that no deletion vector hides; its last columns are the file (of these) and the row.
+
+        They are looked up when they were found: those that are wanted are few, beside those that are hidden.
+        """
+        number, row = batch.columns[-2:]
+        mine = _places(files[number.to_numpy()], row.to_numpy())
+        at = np.searchsorted(self._hidden_places, mine)
+        at[at == len(self._hidden_places)] = 0
+        shown = batch.select(batch.schema.names[:-2])
+        hidden = self._hidden_places[at] == mine
+        return shown.filter(pa.array(~hidden)) if hidden.any() else shown
 
     def rows(self, chosen: Sequence[int] | None = None) -> str:
         """The rows of some files, all by default, as a FROM item `t`, with the places of the files and their rows."""
@@ -178,6 +196,13 @@ class ParquetScan:
 
 
 _HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
+#: A file has less than 2 to the power of so many rows, and a table less files than what is left of 63 bits.
+_ROW_BITS = 40
+
+
+def _places(files: Any, rows: Any) -> Any:
+    """One number for each row of each file (arrays)."""
+    return (files.astype(np.int64) << _ROW_BITS) | rows.astype(np.int64)
 
 
 def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
@@ -209,7 +234,7 @@ def _hidden_by_delta_rs(delta: DeltaTable) -> Iterator[tuple[str, pa.Array]]:
             yield url, pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64())
 
 
-def _up_to(reader: pa.RecordBatchReader, most: int | None) -> Iterator[pa.RecordBatch]:
+def _up_to(reader: Iterable[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:
     """Batches, up to so many rows. Raises LargeReadError after them."""
     seen = 0
     for batch in reader:
