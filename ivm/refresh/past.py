@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Collection
 from typing import Any
@@ -29,7 +30,7 @@ def pasts(context: Context, units: Collection[str]) -> dict[str, Past]:
             continue
         kind = StrategyKind.INCREMENTAL if '"strategy": "incremental"' in event.detail else StrategyKind.FULL
         if len(found[event.unit][kind]) < REMEMBERED:
-            outcome = json.loads(event.detail)
+            outcome = _told(event.detail)
             if not outcome["error"] and outcome["strategy"] == kind and _alike(context, kind, outcome):
                 found[event.unit][kind].append(outcome)
     inner = {name for compiled in context.compiled.values() for name in compiled.unit_names[:-1]}
@@ -37,6 +38,20 @@ def pasts(context: Context, units: Collection[str]) -> dict[str, Past]:
         unit: _past(kinds[StrategyKind.INCREMENTAL], kinds[StrategyKind.FULL], unit in inner, context.engine == AUTO)
         for unit, kinds in found.items()
     }
+
+
+#: What is asked of an outcome.
+_FIELDS = (
+    "code", "strategy", "error", "engine", "seconds", "rows_in", "rows_out", "rows_read",
+    "cost_incremental", "cost_full",
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4096)
+def _told(detail: str) -> dict[str, Any]:
+    """What an outcome tells; the same ones are asked for at each refresh, and twice."""
+    outcome = json.loads(detail)
+    return {field: outcome[field] for field in _FIELDS if field in outcome}
 
 
 def _alike(context: Context, kind: StrategyKind, outcome: dict[str, Any]) -> bool:
