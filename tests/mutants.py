@@ -31,6 +31,8 @@ DELTA_TESTS = (
 )
 #: Those without a JVM first: most mutants end there.
 PROTOCOL_TESTS = (
+    "tests/pure/test_handles.py",
+    "tests/pure/test_recent.py",
     "tests/pure/test_table.py",
     "tests/pure/test_heads.py",
     "tests/pure/test_fence.py",
@@ -100,7 +102,7 @@ DELTA: tuple[Mutant, ...] = (
     ("DuckDB's reader forgets a range's first value", "ivm/lake/parquet_scan.py",
      'BETWEEN DATE {native_literal(low.isoformat())} AND', 'BETWEEN DATE {native_literal(high.isoformat())} AND'),
     ("DuckDB's reader shows what deletion vectors hide", "ivm/lake/parquet_scan.py",
-     "        if hidden.num_rows:", "        if False:"),
+     "if hidden.any() else shown", "if False else shown"),
     ("DuckDB's reader leaves out a file that may hold a match", "ivm/lake/parquet_scan.py",
      'to_numpy(), side="right")', 'to_numpy(), side="left")'),
 )  # fmt: skip
@@ -116,8 +118,12 @@ PROTOCOL: tuple[Mutant, ...] = (
      'context.log.record(plan.epoch, "checked"', '(lambda *a, **k: None)(plan.epoch, "checked"'),
     ("batches of attempts that failed count", "ivm/refresh/records.py",
      'if ranges else "true"', 'if False else "true"'),
-    ("all epochs' batches are merged", "ivm/refresh/publish.py",
-     "[*names, WEIGHT], of_epoch(stamp))", "[*names, WEIGHT])"),
+    ("all epochs' batches are merged", "ivm/trace/store.py",
+     "batch = own(path).read(weighted.names, of_epoch(epoch))", "batch = own(path).read(weighted.names)"),
+    ("a batch is recalled that the trace has no more", "ivm/trace/recent.py",
+     " or _head(path) != held.head", ""),
+    ("who writes takes a handle that somebody reads with", "ivm/lake/handles.py",
+     "if handle is None or handle.lent:", "if handle is None:"),
     ("an abandoned epoch's batches stay", "ivm/trace/store.py",
      "        own(path).delete(", "        (lambda *a, **k: None)("),
     ("a reader takes its last epoch again", "ivm/trace/store.py",
