@@ -70,22 +70,34 @@ def shared(path: str, version: int | None = None) -> DeltaTable:
 
 def own(path: str) -> DeltaTable:
     """A table to write to, at its newest version, which nobody else has. Raises what delta-rs raises."""
+    handle = _taken(path)
+    return handle.delta if handle is not None and _brought_up(path, handle) else DeltaTable(path)
+
+
+def _taken(path: str) -> _Handle | None:
+    """The newest handle, if nobody reads with it: it isn't shared from here on."""
     with _lock:
         kept = _tables.get(path, _Open())
-        handle = kept.at.get(-1 if kept.newest is None else kept.newest)
+        if kept.newest is None:
+            return None
+        handle = kept.at.get(kept.newest)
         if handle is None or handle.lent:
-            return DeltaTable(path)
-        version = kept.newest or 0
-        del kept.at[version]
+            return None
+        return kept.at.pop(kept.newest)
+
+
+def _brought_up(path: str, handle: _Handle) -> bool:
+    """Bring a handle to the newest version; False where its commit doesn't stand any more, or delta-rs can't."""
+    version = handle.delta.version()
     if not handle.stands(path, version):
-        return DeltaTable(path)
+        return False
     if commit_file(path, version + 1).stat() is not None:
         try:
             handle.delta.update_incremental()
         except Exception as error:  # noqa: BLE001 - whatever it is, opening the table tells whether it stands
             _log.debug("%s is opened anew: %s", path, error)
-            return DeltaTable(path)
-    return handle.delta
+            return False
+    return True
 
 
 def _known(path: str, version: int | None) -> DeltaTable | None:

@@ -157,7 +157,7 @@ class RustTable:
         """
         if _done(native.table(self.path), commit):
             return True
-        try:
+        try:  # by a handle that isn't held: the commit takes one that nobody reads with
             write_merged(self.path, native.table(self.path), changes, folder)
         except UnfitError as reason:
             _log.debug("%s: merged by delta-rs: %s", self.path, reason)
