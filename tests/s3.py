@@ -36,12 +36,22 @@ def settings(port: int) -> dict[str, str]:
 #: Headers and body go out at once, and connections are kept: else each request waits 40 ms for an acknowledgement.
 #: `100 Continue` is sent once: http.server would send one and werkzeug another, which Spark's client takes for the
 #: answer to its PUT, and tries again for many minutes.
+#: Writes take turns: S3 checks a condition and writes in one step, moto lets two threads check before either writes.
 _SERVER = """
-import socketserver, sys
+import socketserver, sys, threading
+from moto.s3.responses import S3Response
 from werkzeug.serving import WSGIRequestHandler
 socketserver.StreamRequestHandler.disable_nagle_algorithm = True
 WSGIRequestHandler.protocol_version = "HTTP/1.1"
 WSGIRequestHandler.handle_expect_100 = lambda self: True
+turn = threading.RLock()
+def in_turn(write):
+    def locked(self, *args, **kwargs):
+        with turn:
+            return write(self, *args, **kwargs)
+    return locked
+for name in ("put_object", "delete_object"):
+    setattr(S3Response, name, in_turn(getattr(S3Response, name)))
 from moto.server import main
 main(sys.argv[1:])
 """
