@@ -158,9 +158,14 @@ def logged_files(path: str, delta: DeltaTable) -> list[LoggedFile]:
     return [LoggedFile(Location.of(path) / n, *of) for n, *of in zip(*columns.values(), strict=True)]
 
 
+def file_names(delta: DeltaTable) -> list[str]:
+    """The same files by their names in the log, without what else it says of them."""
+    return [str(name) for name in actions(delta)["path"].to_pylist()]
+
+
 def data_files(path: str, delta: DeltaTable) -> list[Location]:
-    """The same files, without what the log says of them."""
-    return [file.location for file in logged_files(path, delta)]
+    """The same files as locations."""
+    return [Location.of(path) / name for name in file_names(delta)]
 
 
 def rows(delta: DeltaTable) -> int:

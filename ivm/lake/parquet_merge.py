@@ -39,7 +39,7 @@ def write_merged(path: str, delta: DeltaTable, changes: pa.Table, folder: Locati
         raise UnfitError(f"the type of {strange[0]}")
     if changes.select(schema.names).schema.types != schema.types:
         raise UnfitError("the types of the changes")
-    if scan.hidden.num_rows or not folder.local:
+    if len(scan.hidden) or not folder.local:
         raise UnfitError("hidden rows, or no folder")
     gone = changes.filter(pc.less(changes[WEIGHT], 0)).select(schema.names)
     # Each row lies in one file or more, but nobody knows in which of those that may hold it.

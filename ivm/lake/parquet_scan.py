@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -126,12 +127,13 @@ class ParquetScan:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """The files, in the order of the actions; a row of the hidden ones names one by its place here."""
+        """The files, in the order of the actions; of a hidden row the place names one of them."""
         return [unquote(p) for p in self._actions["path"].to_pylist()]
 
     @functools.cached_property
-    def hidden(self) -> pa.Table:
-        return hidden_rows(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self.names)})
+    def hidden(self) -> Any:
+        """The hidden rows by their `_places`, in order (an array)."""
+        return _hidden(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self.names)})
 
     def chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
         """The files that may hold a match, by what the log says of their least and greatest values."""
@@ -158,7 +160,7 @@ class ParquetScan:
             if not between:
                 asked.register(f"k{i}", values.rename_columns([f"c{j}" for j in range(len(mine))]))
             conditions.append(_condition(i, mine, values, between))
-        hiding_some = bool(len(self._hidden_places))
+        hiding_some = bool(len(self.hidden))
         placed = ["file_index", "file_row_number"] if hiding_some else []
         selected = ", ".join(f"t.{native_ident(c)}" for c in [*wanted.names, *placed])
         sql = f"SELECT {selected} FROM {self.rows(chosen)} WHERE ({' OR '.join(conditions)}) AND ({where})"
@@ -169,11 +171,6 @@ class ParquetScan:
         found = [_typed(batch, wanted) for batch in _up_to(reader, most)]
         return pa.Table.from_batches(found, wanted) if found else wanted.empty_table()
 
-    @functools.cached_property
-    def _hidden_places(self) -> Any:
-        """The hidden rows by their places, in order."""
-        return np.sort(_places(self.hidden["i"].to_numpy(), self.hidden["r"].to_numpy()))
-
     def _shown(self, batch: pa.RecordBatch, files: Any) -> pa.RecordBatch:
         """The rows of a batch that no deletion vector hides; its last columns are the file (of these) and the row.
 
@@ -181,10 +178,10 @@ class ParquetScan:
         """
         number, row = batch.columns[-2:]
         mine = _places(files[number.to_numpy()], row.to_numpy())
-        at = np.searchsorted(self._hidden_places, mine)
-        at[at == len(self._hidden_places)] = 0
+        at = np.searchsorted(self.hidden, mine)
+        at[at == len(self.hidden)] = 0
         shown = batch.select(batch.schema.names[:-2])
-        hidden = self._hidden_places[at] == mine
+        hidden = self.hidden[at] == mine
         return shown.filter(pa.array(~hidden)) if hidden.any() else shown
 
     def rows(self, chosen: Sequence[int] | None = None) -> str:
@@ -195,7 +192,6 @@ class ParquetScan:
         return f"read_parquet([{listed}], file_row_number = true, hive_partitioning = false) AS t"
 
 
-_HIDDEN = pa.schema([("i", pa.int64()), ("r", pa.int64())])
 #: A file has less than 2 to the power of so many rows, and a table less files than what is left of 63 bits.
 _ROW_BITS = 40
 
@@ -210,8 +206,14 @@ def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
 
     Raises UnfitError where neither their files tell nor delta-rs may be asked.
     """
+    found = _hidden(delta, places)
+    return pa.table({"i": found >> _ROW_BITS, "r": found & ((1 << _ROW_BITS) - 1)})
+
+
+def _hidden(delta: DeltaTable, places: dict[str, int]) -> Any:
+    """The same rows by their `_places`, in order (an array)."""
     if vectors.FEATURE not in (delta.protocol().reader_features or []):
-        return _HIDDEN.empty_table()
+        return np.empty(0, np.int64)
     try:
         found: Iterable[tuple[str, Any]] = vectors.hidden(delta).items()
     except vectors.UntoldError as reason:
@@ -219,19 +221,16 @@ def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
             raise UnfitError(f"{many}, and {reason}") from reason
         _log.debug("%s: deletion vectors by delta-rs: %s", delta.table_uri, reason)
         found = _hidden_by_delta_rs(delta)
-    parts = [_HIDDEN.empty_table()]
-    for path, rows in found:
-        place = pa.scalar(places[unquote(path).rpartition("/")[2]], pa.int64())
-        parts.append(pa.table([pa.repeat(place, len(rows)), pa.array(rows, pa.int64())], schema=_HIDDEN))
-    return pa.concat_tables(parts)
+    by_place = sorted(((places[unquote(path).rpartition("/")[2]], rows) for path, rows in found), key=itemgetter(0))
+    return np.concatenate([np.empty(0, np.int64), *((place << _ROW_BITS) | rows for place, rows in by_place)])
 
 
-def _hidden_by_delta_rs(delta: DeltaTable) -> Iterator[tuple[str, pa.Array]]:
+def _hidden_by_delta_rs(delta: DeltaTable) -> Iterator[tuple[str, Any]]:
     with hiding.reading([delta]):
         batches = [pa.record_batch(batch) for batch in delta.deletion_vectors()]
     for found in batches:
         for url, kept in zip(found["filepath"].to_pylist(), found["selection_vector"], strict=True):
-            yield url, pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64())
+            yield url, pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64()).to_numpy()
 
 
 def _up_to(reader: Iterable[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +49,7 @@ def delta_schema(schema: pa.Schema) -> str:
     return str(Schema.from_arrow(schema).to_json())
 
 
+@functools.lru_cache(maxsize=1024)
 def arrow_schema(schema_json: str) -> pa.Schema:
     """The Arrow schema of a Delta (and Spark) schema in JSON."""
     return _plain_schema(pa.schema(Schema.from_json(schema_json).to_arrow()))

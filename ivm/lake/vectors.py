@@ -14,10 +14,12 @@ import base64
 import functools
 import json
 import re
+import threading
 import uuid
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import numpy as np
@@ -37,6 +39,11 @@ _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-
 _TO_B85 = str.maketrans(_Z85, _B85)
 #: A UUID's characters at the end of where a vector stands.
 _UUID = 20
+#: So many hidden rows (8 bytes each) are remembered, of the vectors that were asked for last: none changes.
+_REMEMBERED = 8_000_000
+#: Of so many tables it is remembered which files have vectors.
+_TABLES = 256
+Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class UntoldError(Exception):
@@ -81,9 +88,46 @@ def of_table(delta: DeltaTable) -> Mapping[str, Vector]:
     return found
 
 
-@functools.lru_cache(maxsize=256)
-def _known(path: str, version: int, _mark: str) -> Mapping[str, Vector] | None:
-    return _read(path, version)
+class _Told(NamedTuple):
+    """The vectors of a version whose commit has the fingerprint `mark`."""
+
+    version: int
+    mark: str
+    vectors: Mapping[str, Vector]
+
+
+#: By table the version that was asked for last: of a newer one only the commits after it are read.
+_newest: OrderedDict[str, _Told] = OrderedDict()
+_lock = threading.Lock()
+
+
+@functools.lru_cache(maxsize=_TABLES)
+def _known(path: str, version: int, mark: str) -> Mapping[str, Vector] | None:
+    with _lock:
+        known = _newest.get(path)
+    found = None
+    if known is not None and known.version < version and fingerprint(path, known.version) == known.mark:
+        found = _since(path, version, known)
+    if found is None:
+        found = _read(path, version)
+    if found is not None:
+        with _lock:
+            _newest[path] = _Told(version, mark, found)
+            _newest.move_to_end(path)
+            while len(_newest) > _TABLES:
+                _newest.popitem(last=False)
+    return found
+
+
+def _since(path: str, version: int, known: _Told) -> Mapping[str, Vector] | None:
+    """The vectors of a version by those of an older one; None where a commit between them is gone."""
+    seen, found = set[str](), dict[str, Vector]()
+    try:
+        for number in range(version, known.version, -1):
+            _by_commit(commit_file(path, number).read(), seen, found)
+    except (OSError, ValueError, KeyError):
+        return None
+    return {**{p: vector for p, vector in known.vectors.items() if p not in seen}, **found}
 
 
 def _read(path: str, version: int) -> Mapping[str, Vector] | None:
@@ -136,8 +180,8 @@ def _adds(checkpoint: Location) -> Iterator[tuple[str, Vector]] | None:
     return ((path, Vector.logged(of)) for path, of in told if of.get("storageType") is not None)
 
 
-def hidden(delta: DeltaTable) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    """The numbers of the hidden rows of a table's files, by their names in the log.
+def hidden(delta: DeltaTable) -> dict[str, Rows]:
+    """The numbers of the hidden rows of a table's files, by their names in the log; not to be written to.
 
     Raises UntoldError where the log, a file of vectors, or what is installed doesn't tell.
     """
@@ -145,15 +189,44 @@ def hidden(delta: DeltaTable) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
     files: dict[Location, bytes] = {}
     found = {}
     for path, vector in of_table(delta).items():
-        try:
-            data = _inline(vector) if vector.storage == "i" else _in_file(table, vector, files)
-        except (OSError, ValueError) as error:
-            raise UntoldError(f"the vector of {path} can't be read: {error}") from error
-        found[path] = rows_of(data, vector)
+        rows = _recalled(table, vector)
+        if rows is None:
+            try:
+                data = _inline(vector) if vector.storage == "i" else _in_file(table, vector, files)
+            except (OSError, ValueError) as error:
+                raise UntoldError(f"the vector of {path} can't be read: {error}") from error
+            rows = rows_of(data, vector)
+            _remember(table, vector, rows)
+        found[path] = rows
     return found
 
 
-def rows_of(data: bytes, vector: Vector) -> np.ndarray[Any, np.dtype[np.int64]]:
+#: The rows of vectors that were read, by where they stand.
+_rows: OrderedDict[tuple[Location, Vector], Rows] = OrderedDict()
+_held = 0
+
+
+def _recalled(table: Location, vector: Vector) -> Rows | None:
+    with _lock:
+        found = _rows.get((table, vector))
+        if found is not None:
+            _rows.move_to_end((table, vector))
+        return found
+
+
+def _remember(table: Location, vector: Vector, rows: Rows) -> None:
+    global _held  # noqa: PLW0603 - there is one a process
+    rows.setflags(write=False)
+    with _lock:
+        if (table, vector) not in _rows:
+            _rows[table, vector] = rows
+            _held += len(rows)
+        while _held > _REMEMBERED:
+            _, dropped = _rows.popitem(last=False)
+            _held -= len(dropped)
+
+
+def rows_of(data: bytes, vector: Vector) -> Rows:
     """The rows that a vector's bytes name. Raises UntoldError where they are not a vector of so many rows."""
     try:
         from pyroaring import BitMap64

@@ -16,7 +16,7 @@ of its product of scope 0, but not linear in them. Where such leaves stand in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
@@ -239,8 +239,26 @@ class Branch:
         strangers = {a for t in texts for a in t.leaves} - set(aliases)
         _require(not strangers, f"there are no leaves {sorted(strangers)}, only {aliases}")
 
+    @cached_property
+    def _by_alias(self) -> dict[str, Leaf]:
+        return {leaf.alias: leaf for leaf in self.leaves}
+
     def leaf(self, alias: str) -> Leaf:
-        return next(leaf for leaf in self.leaves if leaf.alias == alias)
+        return self._by_alias[alias]
+
+    @cached_property
+    def _across(self) -> dict[tuple[str, str, int], list[tuple[str, str, bool]]]:
+        found: dict[tuple[str, str, int], list[tuple[str, str, bool]]] = {}
+        for edge in self.edges:
+            for alias in dict.fromkeys((edge.left[0], edge.right[0])):
+                if side := edge.from_side(alias):
+                    mine, (other, theirs) = side
+                    found.setdefault((alias, other, edge.scope), []).append((mine, theirs, edge.nulls))
+        return found
+
+    def across(self, alias: str, other: str, scope: int) -> Sequence[tuple[str, str, bool]]:
+        """The equalities of a scope between two leaves: (alias's column, other's column, whether NULL equals NULL)."""
+        return self._across.get((alias, other, scope), ())
 
     @property
     def linear(self) -> tuple[Leaf, ...]:

@@ -113,7 +113,8 @@ def unit_estimate(
     """
     changed = sum(deltas.values())
     known = Known(facts, deltas, stored, strict, limits=limits, past=lambda: past)
-    strategy, by_delta = decide(unit, known), decide(unit, replace(known, strict=True))
+    strategy = decide(unit, known)
+    by_delta = decide(unit, replace(known, strict=True)) if isinstance(strategy, Full) else strategy
     if isinstance(strategy, Unchanged):
         return Estimate(StrategyKind.UNCHANGED, strategy.code, strategy.reason, changed, 0, 0, 0.0)
     inputs = [sizes[r] for r in unit.reads]

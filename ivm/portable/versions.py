@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from importlib import metadata
 
@@ -9,6 +10,7 @@ from importlib import metadata
 VERSIONS = ((2, 0), (2, 1))
 
 
+@functools.cache
 def lacking() -> str:
     """What DuckDB of these versions there isn't, in words; "" where it is installed."""
     first, last = (".".join(map(str, v)) for v in VERSIONS)

@@ -73,8 +73,9 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
         results += found
         verdicts[outcome.view] = _verdict(found)
         context.progress("check", i + 1, len(todo))
+    units = context.log.manifest().units
     for outcome in outcomes.values():
-        published = context.log.manifest().units.get(outcome.unit)
+        published = units.get(outcome.unit)
         if (
             outcome.publish == Publish.NONE
             and outcome.state is not None

@@ -14,9 +14,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -57,6 +59,9 @@ class Event:
     unit: str
     at: datetime
     detail: str
+
+
+_EPOCH, _ORDER = attrgetter("epoch"), attrgetter("epoch", "at")
 
 
 def _events(rows: pa.Table) -> Iterator[Event]:
@@ -168,7 +173,7 @@ class EpochLog:
                 if found.whole:
                     # Another log may lie at the path now, or none.
                     self._identity, self._events = "", []
-                self._events = sorted([*self._events, *_events(found.rows)], key=lambda e: (e.epoch, e.at))
+                self._events = sorted([*self._events, *_events(found.rows)], key=_ORDER)
             return self._events
 
     def record(self, epoch: int, status: str, unit: str = "", detail: str = "") -> bool:
@@ -198,18 +203,19 @@ class EpochLog:
 
     def manifest(self, epoch: int | None = None) -> Manifest:
         """The last committed manifest, or that of one epoch. Raises StateError where it was never committed."""
-        committed = [e for e in self.events() if e.status == "committed" and epoch in (None, e.epoch)]
-        if committed:
-            text = committed[-1].detail
+        known = self.events() if epoch is None else self._of(epoch)
+        committed = next((e for e in reversed(known) if e.status == "committed"), None)
+        if committed is not None:
+            text = committed.detail
             if text not in self._manifests:
                 self._manifests = {text: _listed(from_json(Manifest, text))}
             return self._manifests[text]
         if epoch is None:
             return Manifest()
-        known = [e.epoch for e in self.events() if e.status == "committed"]
+        kept = [e.epoch for e in self.events() if e.status == "committed"]
         raise StateError(
             f"Epoch {epoch} was not committed, or is kept no more.",
-            f"Kept are: {', '.join(map(str, known[-20:])) or 'none'}.",
+            f"Kept are: {', '.join(map(str, kept[-20:])) or 'none'}.",
         )
 
     def open_epoch(self) -> int | None:
@@ -223,28 +229,29 @@ class EpochLog:
 
     def plan(self, epoch: int) -> EpochPlan:
         """An epoch's plan. Raises StateError where there is none."""
-        details = [e.detail for e in self.events() if e.epoch == epoch and e.status == "planned"]
-        if not details:
+        planned = self.detail(epoch, "planned")
+        if not planned:
             raise StateError(f"Epoch {epoch} has no plan.", "Run a refresh.")
-        return from_json(EpochPlan, details[0])
+        return from_json(EpochPlan, planned)
 
     def outcomes(self, epoch: int) -> dict[str, Outcome]:
         """By unit, what was applied in an epoch; of several attempts the last, of a success the first."""
         found: dict[str, Outcome] = {}
-        for event in self.events():
-            if (
-                event.epoch == epoch
-                and event.status == "applied"
-                and (event.unit not in found or found[event.unit].error)
-            ):
+        for event in self._of(epoch):
+            if event.status == "applied" and (event.unit not in found or found[event.unit].error):
                 found[event.unit] = from_json(Outcome, event.detail)
         return found
 
     def has(self, epoch: int, status: str) -> bool:
-        return any(e.epoch == epoch and e.status == status for e in self.events())
+        return any(e.status == status for e in self._of(epoch))
 
     def detail(self, epoch: int, status: str) -> str:
-        return next((e.detail for e in self.events() if e.epoch == epoch and e.status == status), "")
+        return next((e.detail for e in self._of(epoch) if e.status == status), "")
+
+    def _of(self, epoch: int) -> list[Event]:
+        """The events of an epoch, which lie together."""
+        events = self.events()
+        return events[bisect_left(events, epoch, key=_EPOCH) : bisect_right(events, epoch, key=_EPOCH)]
 
     def record_outcomes(self, epoch: int, outcomes: Sequence[Outcome], attempt: str = "") -> dict[str, Outcome]:
         """Append outcomes in one commit: once for these units, or once an attempt.

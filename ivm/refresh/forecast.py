@@ -54,6 +54,7 @@ class _Known:
     manifest: Manifest
     #: By unit that was estimated in this plan: its changed rows out.
     out: dict[str, int] = field(default_factory=dict)
+    _facts: dict[str, Facts] = field(default_factory=dict)
 
     def full(self, view: str, task: ViewTask) -> Estimate:
         compiled = self.context.compiled[view]
@@ -87,9 +88,12 @@ class _Known:
         )  # fmt: skip
 
     def facts(self, relation: str) -> Facts:
-        rows = self.size(relation).rows
-        known = relation_facts(self.context, relation, self.snapshots, rows)
-        return replace(known, small=rows is not None and rows <= self.context.limits.whole_rows)
+        if relation not in self._facts:
+            rows = self.size(relation).rows
+            known = relation_facts(self.context, relation, self.snapshots, rows)
+            small = rows is not None and rows <= self.context.limits.whole_rows
+            self._facts[relation] = replace(known, small=small)
+        return self._facts[relation]
 
     def changed(self, relation: str, reader: UnitState) -> int | None:
         """About how many rows of a relation changed since a unit read it."""

@@ -67,6 +67,7 @@ class Inputs:
         self._staged = itertools.count()
         self._gaps: dict[str, GapError] = {}
         self._source_rows: dict[str, int | None] = {}
+        self._facts: dict[str, Facts] = {}
         #: Rows of sources and units that a wave read by key, for the next ones.
         self.found = FoundRows(context.limits.found_rows)
         self._needed = needed_columns(self.units.values())
@@ -231,9 +232,12 @@ class Inputs:
 
     def facts(self, relation: str, delta: Rows | None = None) -> Facts:
         """What a walk may know of a relation with this delta."""
-        rows = self.rows(relation)
-        small = rows is not None and rows <= self.context.limits.whole_rows
-        return replace(relation_facts(self.context, relation, self.snapshots, rows), moved=_moved(delta), small=small)
+        if relation not in self._facts:
+            rows = self.rows(relation)
+            small = rows is not None and rows <= self.context.limits.whole_rows
+            known = relation_facts(self.context, relation, self.snapshots, rows)
+            self._facts[relation] = replace(known, small=small, moved=False)
+        return replace(self._facts[relation], moved=_moved(delta))
 
     def input(self, relation: str, reader: UnitState, units: Sequence[Unit]) -> Input:
         """A relation as units in that state read it: a source's new rows, a unit's old ones, each with its delta.

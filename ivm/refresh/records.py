@@ -11,6 +11,7 @@ import functools
 import json
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
@@ -230,33 +231,31 @@ def with_epoch(ranges: Ranges, epoch: int, follows: int) -> Ranges:
     return tuple(sorted({*ranges, (epoch, epoch)}))
 
 
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
 def _decode(kind: Any, value: Any) -> Any:
-    origin = typing.get_origin(kind)
-    if value is None:
-        return None
+    return None if value is None else _decoder(kind)(value)
+
+
+@functools.cache
+def _decoder(kind: Any) -> Callable[[Any], Any]:
+    """How a value of a kind that isn't None is made of what JSON has for it."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return _decode(next(a for a in typing.get_args(kind) if a is not type(None)), value)
+        return _decoder(next(a for a in inner if a is not type(None)))
     if dataclasses.is_dataclass(kind):
-        hints = _hints(typing.cast(type, kind))
-        known = {f.name for f in dataclasses.fields(kind)}
-        return kind(**{k: _decode(hints[k], v) for k, v in value.items() if k in known})  # type: ignore[operator]
+        hints = typing.get_type_hints(typing.cast(type, kind))
+        known = {f.name: hints[f.name] for f in dataclasses.fields(kind)}
+        return lambda value: kind(**{k: _decode(known[k], v) for k, v in value.items() if k in known})  # type: ignore[operator]
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(value)
+        return kind
     if origin is tuple:
-        inner = typing.get_args(kind)
         if len(inner) == 2 and inner[1] is Ellipsis:
-            return tuple(_decode(inner[0], v) for v in value)
-        return tuple(_decode(k, v) for k, v in zip(inner, value, strict=True))
+            return lambda value: tuple(_decode(inner[0], v) for v in value)
+        return lambda value: tuple(_decode(k, v) for k, v in zip(inner, value, strict=True))
     if origin is frozenset:
-        return frozenset(_decode(typing.get_args(kind)[0], v) for v in value)
+        return lambda value: frozenset(_decode(inner[0], v) for v in value)
     if origin is dict:
-        return {k: _decode(typing.get_args(kind)[1], v) for k, v in value.items()}
-    return value
+        return lambda value: {k: _decode(inner[1], v) for k, v in value.items()}
+    return lambda value: value
 
 
 def program_json(program: Any) -> str:

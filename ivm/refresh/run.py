@@ -253,11 +253,12 @@ def view_reports(
     """
     reports = {}
     warnings = {v: [text] for v, text in warned(context, plan.epoch).items()} if plan is not None else {}
+    unpublished = _unpublished(context, plan, names)
     for name in names:
         shown = context.views[name].name if name in context.views else name
         mine = [o for o in outcomes.values() if o.view == name]
         task = plan.tasks.get(name) if plan else None
-        error = _unpublished(context, plan, name)
+        error = unpublished.get(name, "")
         if not mine:
             reports[shown] = ViewReport(
                 shown,
@@ -283,19 +284,22 @@ def view_reports(
     return reports
 
 
-def _unpublished(context: Context, plan: EpochPlan | None, view: str) -> str:
-    """Why a view was not published in an epoch (or, without one, can't be planned); "" if it was."""
-    if view in context.broken or (plan is not None and view in plan.broken):
-        return context.broken.get(view) or (plan.broken[view] if plan is not None else "")
+def _unpublished(context: Context, plan: EpochPlan | None, views: Iterable[str]) -> dict[str, str]:
+    """Why views were not published in an epoch (or, without one, can't be planned); without those that were."""
+    broken = {**(plan.broken if plan is not None else {}), **{v: why for v, why in context.broken.items() if why}}
+    found = {view: broken[view] for view in views if view in broken}
     if plan is None or not context.log.has(plan.epoch, "checked"):
-        return ""
-    manifest = context.log.manifest()
-    held, failure = held_back(context, plan.epoch).get(view), manifest.failing.get(view)
-    if held is not None:
-        return f"held back in epoch {held.epoch}: {held.reason}"
-    if manifest.epoch == plan.epoch and failure is not None and failure.epoch == plan.epoch:
-        return failure.full or failure.incremental
-    return ""
+        return found
+    manifest, held = context.log.manifest(), held_back(context, plan.epoch)
+    for view in views:
+        failure = manifest.failing.get(view)
+        if view in found:
+            continue
+        if view in held:
+            found[view] = f"held back in epoch {held[view].epoch}: {held[view].reason}"
+        elif manifest.epoch == plan.epoch and failure is not None and failure.epoch == plan.epoch:
+            found[view] = failure.full or failure.incremental
+    return found
 
 
 def committed_or_raise(context: Context, view: str) -> Any:

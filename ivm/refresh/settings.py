@@ -42,9 +42,26 @@ _LEGACY = "spark.sql.legacy."
 
 def settings(spark: SparkSession) -> dict[str, str]:
     """The time zone, and each other setting that results go by where it isn't Spark's default."""
-    watched = {k: v for k, v in spark.conf.getAll.items() if k in _DEFAULTS or k.startswith(_LEGACY)}
+    watched = {k: v for k, v in _all(spark).items() if k in _DEFAULTS or k.startswith(_LEGACY)}
     own = {k: v for k, v in watched.items() if v.lower() != _DEFAULTS.get(k, "false")}
     return {TIME_ZONE: str(spark.conf.get(TIME_ZONE, "UTC")), **dict(sorted(own.items()))}
+
+
+def _all(spark: SparkSession) -> dict[str, str]:
+    """All settings; one by one they come out of the JVM only where there are others than last time."""
+    conf = getattr(spark.conf, "_jconf", None)  # not over Spark Connect
+    if conf is None:
+        return dict(spark.conf.getAll)
+    global _last  # noqa: PLW0603 - what any session of the process told
+    known = conf.getAllAsJava()
+    mark, last = (known.hashCode(), known.toString()), _last
+    if last is None or last[0] != mark:
+        last = _last = mark, dict(known)
+    return last[1]
+
+
+#: A fingerprint of all settings of a session, and the settings.
+_last: tuple[tuple[int, str], dict[str, str]] | None = None
 
 
 def changed(built: dict[str, str], now: dict[str, str]) -> str:

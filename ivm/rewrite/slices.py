@@ -187,14 +187,7 @@ def _pairs(
 ) -> tuple[list[tuple[str, str]], bool] | None:
     """The walkable equalities of a scope between two leaves, as (alias's column, other's column)."""
     relation = facts[branch.leaf(alias).relation].relation
-    found = [
-        (side[0], side[1][1], e.nulls)
-        for e in branch.edges
-        if e.scope == scope
-        and (side := e.from_side(alias))
-        and side[1][0] == other
-        and keyable(relation.type_of(side[0]))
-    ]
+    found = [(m, t, n) for m, t, n in branch.across(alias, other, scope) if keyable(relation.type_of(m))]
     return (sorted({(m, t) for m, t, _ in found}), any(n for *_, n in found)) if found else None
 
 

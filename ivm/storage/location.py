@@ -45,23 +45,8 @@ class Location:
         >>> Location.of("s3://lake/sales/").url, Location.of("/lake//sales").url
         ('s3://lake/sales', '/lake/sales')
         """
-        found = scheme(text)
-        if not found:
-            folder = str(Path(text).absolute())
-            if strange := _UNSERVED.search(folder):
-                raise ConfigError(
-                    f"The folder {shown(folder)} has {strange[0]!r} in its name, which delta-rs can't open.",
-                    "Rename it, or take another one.",
-                )
-            return cls(folder)
-        if found not in SCHEMES:
-            raise ConfigError(
-                f"{shown(text)} has a scheme that is not served here.",
-                f"Use a folder, or one of: {', '.join(f'{s}://' for s in SCHEMES)}.",
-            )
-        if any(not part for part in text.rstrip("/").partition("://")[2].split("/")):
-            raise ConfigError(f"{shown(text)} has an empty part.", "Write it without doubled slashes.")
-        return cls(text.rstrip("/"))
+        # What a relative path means depends on where the process is.
+        return cls(_spelled(text if text.startswith("/") or scheme(text) else str(Path(text).absolute())))
 
     def __str__(self) -> str:
         return self.url
@@ -225,6 +210,32 @@ class Location:
 _FOLDER = Folder()
 #: In names of folders it takes these for parts of a URL (deltalake 1.6.6): it ends with an error, or in another folder.
 _UNSERVED = re.compile(r"%[0-9A-Fa-f]{2}|[\[\]\\^|]")
+
+
+@functools.lru_cache(maxsize=4096)
+def _spelled(text: str) -> str:
+    """The one spelling of an absolute path or URL. Raises what `Location.of` does.
+
+    >>> _spelled("/lake//sales/"), _spelled("gs://lake/sales/")
+    ('/lake/sales', 'gs://lake/sales')
+    """
+    found = scheme(text)
+    if not found:
+        folder = str(Path(text).absolute())
+        if strange := _UNSERVED.search(folder):
+            raise ConfigError(
+                f"The folder {shown(folder)} has {strange[0]!r} in its name, which delta-rs can't open.",
+                "Rename it, or take another one.",
+            )
+        return folder
+    if found not in SCHEMES:
+        raise ConfigError(
+            f"{shown(text)} has a scheme that is not served here.",
+            f"Use a folder, or one of: {', '.join(f'{s}://' for s in SCHEMES)}.",
+        )
+    if any(not part for part in text.rstrip("/").partition("://")[2].split("/")):
+        raise ConfigError(f"{shown(text)} has an empty part.", "Write it without doubled slashes.")
+    return text.rstrip("/")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -44,7 +44,7 @@ class GrowingTable:
         self._delta: DeltaTable | None = None
         #: The fingerprint of the newest commit that was read, and what the log's files were called before that.
         self._seen, self._names = "", frozenset[str]()
-        self._files: frozenset[Location] = frozenset()
+        self._files: frozenset[str] = frozenset()
 
     def forget(self) -> None:
         """Know nothing of it, as a reader that begins."""
@@ -82,14 +82,16 @@ class GrowingTable:
         begun = self._delta is None or not self._stands(self._delta)
         self._delta = self._newest()
         self._seen = fingerprint(self.path, self._delta.version())
-        files, known = frozenset(native.data_files(self.path, self._delta)), self._files
+        files, known = frozenset(native.file_names(self._delta)), self._files
         if files == known and (known or not begun):
             return None
         # The rows of a table with reader features are not all that its files hold.
         plain_files = not self._delta.protocol().reader_features
         grown = plain_files and bool(known) and known < files
         if grown or (plain_files and len(files) > FEW_FILES):
-            rows = plain(parquet.dataset(*sorted(files - known if grown else files, key=str)).to_table())
+            place = Location.of(self.path)
+            read = [place / name for name in sorted(files - known if grown else files)]
+            rows = plain(parquet.dataset(*read).to_table())
         else:
             rows = native.read(self._delta)
         self._files = files

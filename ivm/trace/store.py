@@ -159,8 +159,14 @@ class Layout:
 
         That is staging, scratch, half-written files, and generations of traces but those `kept`.
         """
+        left = set[str]()
+        for path in kept:
+            inner = path
+            while inner and inner not in left:  # itself, and each folder that it lies in
+                left.add(inner)
+                inner = inner.rpartition("/")[0]
         for folder in self._swept():
-            if not any(path == folder.url or path.startswith(f"{folder}/") for path in kept):
+            if folder.url not in left:
                 folder.drop()
 
     def _swept(self) -> Iterator[Location]:
