@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.engine.embedded import Readable
 from ivm.engine.rows import Rows
@@ -39,6 +40,7 @@ from ivm.rewrite.slices import WHOLE, Match, Requests
 from ivm.rewrite.statements import Sums
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
+from ivm.table import whole
 from ivm.table.own import own
 from ivm.table.protocol import Wanted
 
@@ -274,7 +276,8 @@ class Datasets(ABC):
         """Few are handed over whole; of many those that `meet` finds; where keys can't be looked for, Spark scans."""
         kept = self._kept(unit)
         table = own(kept.path, self._limits)
-        rows = table.count()
+        known = whole.known(kept.path)
+        rows = known.num_rows if known is not None else table.count()
         keyed = bool(kept.keys) and all(keyable(c.type) for c in kept.columns[: len(kept.keys)])
         if keyed and rows > self._limits.searched_rows:
             return Sums(ident(self._sums_name(unit, "met")), changes=ident(self._sums_name(unit, "changes")))
@@ -283,8 +286,8 @@ class Datasets(ABC):
         name = self._sums_name(unit, "accumulators")
         with self._lock:
             if name not in self._registered:
-                sums = table.read([c.name for c in kept.columns], lambda _: kept.before)
-                self.bound.bind(name, sums, kept.columns)
+                sums = _of_epochs(whole.rows(kept.path) if known is None else known, kept.batches)
+                self.bound.bind(name, sums.select([c.name for c in kept.columns]), kept.columns)
                 self._registered[name] = unit
         return Sums(ident(name))
 
@@ -353,3 +356,12 @@ class Datasets(ABC):
     def close(self) -> None:
         """Forget the registered names."""
         self.bound.drop(self._registered)
+
+
+def _of_epochs(rows: pa.Table, batches: Sequence[tuple[int, int]]) -> pa.Table:
+    """The rows of a trace whose epochs lie in one of the ranges; all where there are none."""
+    within = [pc.and_(pc.greater_equal(rows[EPOCH], a), pc.less_equal(rows[EPOCH], b)) for a, b in batches]
+    if not within:
+        return rows
+    kept = functools.reduce(pc.or_, within)
+    return rows if pc.all(kept).as_py() else rows.filter(kept)

@@ -24,12 +24,16 @@ class Index:
 
 @dataclass(frozen=True)
 class Accumulators:
-    """A trace of accumulators, with the condition for the batches that are read, and the groups' keys."""
+    """A trace of accumulators, and the groups' keys.
+
+    Read are the batches of epochs in `batches` (all where there are none), which `before` says as a condition.
+    """
 
     path: str
     keys: tuple[str, ...]
     columns: tuple[Column, ...]
     before: str
+    batches: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

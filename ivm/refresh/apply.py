@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import logging
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -42,6 +43,9 @@ from ivm.session import statements
 
 _log = logging.getLogger(__name__)
 
+#: After so many seconds of work the units that have ended are recorded, while others still run.
+_WORTH_RECORDING = 1.0
+
 
 @dataclass(frozen=True)
 class _Build:
@@ -65,6 +69,7 @@ class Apply:
         self.inputs = Inputs(context, plan, self.outcomes, self.scratch)
         self._full = FullBuild(self.inputs, self.attempt)
         self._recorded: set[str] = set()
+        self._recorded_at = time.monotonic()
         self._threads = Threads(context.spark, context.limits.threads)
         #: What units read of each other, and what was begun of which some units are not waited for yet.
         self._awaited: set[str] = set()
@@ -91,7 +96,7 @@ class Apply:
                 self._run_wave(number, [(view, unit) for view, unit in wave if unit not in self.outcomes])
                 self._told(waves)
             self._run_builds(self._rest())
-        self._told(waves)
+        self._told(waves, last=True)
         self._record([u for u, o in self.outcomes.items() if o.error], self.attempt)
         self.scratch.drop()
         drop_unread(self.context)
@@ -103,11 +108,15 @@ class Apply:
         ours = [(view, unit) for wave in waves for view, unit in wave if unit not in self.outcomes]
         return [unit for view, unit in ours if tasks[view].strategy == StrategyKind.INCREMENTAL]
 
-    def _told(self, waves: Sequence[Sequence[tuple[str, str]]]) -> None:
-        """Record the units that succeeded by now, and tell how many have ended."""
+    def _told(self, waves: Sequence[Sequence[tuple[str, str]]], last: bool = False) -> None:
+        """Tell how many units have ended, and record those that succeeded: the last time, and where that took a while.
+
+        What isn't recorded is done again after a stop; a commit takes longer than what few units did in a moment.
+        """
         units = [unit for wave in waves for _, unit in wave]
         done = [u for u in units if u in self.outcomes]
-        self._record([u for u in done if not self.outcomes[u].error])
+        if last or time.monotonic() - self._recorded_at > _WORTH_RECORDING:
+            self._record([u for u in done if not self.outcomes[u].error])
         self.context.progress("apply", len(done), len(units))
 
     def _needs_spark(self) -> bool:
@@ -356,3 +365,4 @@ class Apply:
         new = [self.outcomes[u] for u in units if u not in self._recorded]
         self.outcomes |= self.context.log.record_outcomes(self.plan.epoch, new, attempt)
         self._recorded |= {o.unit for o in new}
+        self._recorded_at = time.monotonic()

@@ -354,7 +354,8 @@ class Inputs:
             return None
         path = self.context.layout.accumulator_trace(unit, state.generation)
         keys = tuple(k.name for k in reduce.keys)
-        return Accumulators(path, keys, tuple(accumulator_columns(reduce)), within(state.batches, EPOCH))
+        columns = tuple(accumulator_columns(reduce))
+        return Accumulators(path, keys, columns, within(state.batches, EPOCH), state.batches)
 
 
 def _key(relation: str, cursor: Cursor) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 from ivm.errors import StorageError
 from ivm.plan.nodes import Program
 from ivm.refresh.records import from_json, program_json
-from ivm.storage.location import Location
+from ivm.storage.location import Location, Stat
 
 #: What decides how a view's text is understood, besides our own compiler's text: Spark may come in any of its
 #: distributions.
@@ -89,6 +89,12 @@ def kept(folder: Location, view: str) -> Iterator[Kept]:
 
 
 def _parts(file: Location) -> Kept | None:
+    stat = file.stat()
+    return _parts_of(file, stat) if stat is not None else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _parts_of(file: Location, _as_it_is: Stat) -> Kept | None:
     text = unsealed(file)
     if text is None:
         return None

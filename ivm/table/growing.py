@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.lake import native, parquet
-from ivm.lake.commits import fingerprint
+from ivm.lake.commits import commit_file, fingerprint
 from ivm.lake.log import tag
 from ivm.lake.shapes import plain
 from ivm.storage.location import Location
@@ -45,10 +45,12 @@ class GrowingTable:
         #: The fingerprint of the newest commit that was read, and what the log's files were called before that.
         self._seen, self._names = "", frozenset[str]()
         self._files: frozenset[str] = frozenset()
+        #: What was appended here since the last look, where nothing else came: its files needn't be read.
+        self._own: list[pa.Table] = []
 
     def forget(self) -> None:
         """Know nothing of it, as a reader that begins."""
-        self._delta, self._files = None, frozenset()
+        self._delta, self._files, self._own = None, frozenset(), []
 
     def create(self, schema: pa.Schema, name: str, configuration: Mapping[str, str]) -> None:
         """Make it where there is none."""
@@ -68,7 +70,7 @@ class GrowingTable:
             self.forget()
             return Grown(pa.table({}), True)
         if self._delta is not None and names == self._names and self._stands(self._delta):
-            return None
+            return self._appended()
         self._names = names
         try:
             return self._read()
@@ -84,7 +86,7 @@ class GrowingTable:
         self._seen = fingerprint(self.path, self._delta.version())
         files, known = frozenset(native.file_names(self._delta)), self._files
         if files == known and (known or not begun):
-            return None
+            return self._appended()
         # The rows of a table with reader features are not all that its files hold.
         plain_files = not self._delta.protocol().reader_features
         grown = plain_files and bool(known) and known < files
@@ -94,8 +96,14 @@ class GrowingTable:
             rows = plain(parquet.dataset(*read).to_table())
         else:
             rows = native.read(self._delta)
+        own, self._own = self._own, []
         self._files = files
-        return Grown(rows, not grown)
+        return Grown(pa.concat_tables([*own, rows]) if grown else rows, not grown)
+
+    def _appended(self) -> Grown | None:
+        """What was appended here since the last look."""
+        own, self._own = self._own, []
+        return Grown(pa.concat_tables(own), False) if own else None
 
     def _stands(self, known: DeltaTable) -> bool:
         """Whether the newest commit that was read is still the one of that number."""
@@ -123,9 +131,20 @@ class GrowingTable:
     def append(self, rows: pa.Table, commit: Commit) -> bool:
         """As `ivm.table.protocol.Table.append`, of a table that was made."""
         delta, self._delta = self._newest(), None  # whatever fails, it is opened anew
+        before = delta.version()
         made = native.append_by(delta, self.path, rows, commit.app, commit.version)
         self._delta, self._seen = delta, fingerprint(self.path, delta.version())
+        if made and delta.version() == before + 1:
+            self._take(delta, rows)
         return made
+
+    def _take(self, delta: DeltaTable, rows: pa.Table) -> None:
+        """Take rows that were just appended for read, if their file is all that came since the last look."""
+        names, files = native.log_names(self.path), frozenset(native.file_names(delta))
+        newest = commit_file(self.path, delta.version() + 1).name not in names
+        if newest and self._files and self._files < files and len(files) == len(self._files) + 1:
+            self._files, self._names = files, names
+            self._own.append(rows)
 
     def keep_only(self, rows: pa.Table, owner: str) -> None:
         """Put rows in the place of those that were read: what another process adds meanwhile is not among them.

@@ -27,6 +27,7 @@ from ivm.names import WEIGHT
 from ivm.plan.nodes import EPOCH
 from ivm.storage.folder import PARTIAL
 from ivm.storage.location import Location
+from ivm.table import whole
 from ivm.table.own import own
 from ivm.table.protocol import Commit, Condition
 from ivm.trace import recent
@@ -189,6 +190,8 @@ def append_batch(path: str, batch: Rows, epoch: int, app: str) -> bool:
         return own(path).append(batch, Commit(app, epoch), TRACE_CONFIGURATION)
     stamped = batch.append_column(EPOCH, pa.array([epoch] * batch.num_rows, pa.int64()))
     made = own(path).append(stamped, Commit(app, epoch), TRACE_CONFIGURATION)
+    if made:
+        whole.grown(path, stamped)
     if made and WEIGHT in batch.column_names:  # or an earlier attempt appended it, made in another way perhaps
         recent.appended(path, epoch, batch)
     return made

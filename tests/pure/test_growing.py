@@ -58,6 +58,51 @@ def test_only_new_files_are_read(path):
     assert (found.whole, numbers(found)) == (False, [3])
 
 
+def test_what_was_appended_here_is_told_and_not_read(path, monkeypatch):
+    reader = GrowingTable(path)
+    reader.append(row(0), Commit("mine", 0))
+    assert numbers(reader.read()) == [0]
+    for n in (1, 2):
+        reader.append(row(n), Commit("mine", n))
+    with monkeypatch.context() as closed:
+        closed.setattr(GrowingTable, "_read", None)
+        found = reader.read()
+        assert (found.whole, numbers(found)) == (False, [1, 2])
+        assert reader.read() is None
+    assert numbers(GrowingTable(path).read()) == [0, 1, 2]
+
+
+def test_what_others_append_beside_it_is_read(path):
+    reader = GrowingTable(path)
+    reader.append(row(0), Commit("mine", 0))
+    reader.read()
+    reader.append(row(1), Commit("mine", 1))
+    add(path, 2)
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (False, [1, 2]), "after ours"
+    add(path, 3)
+    reader.append(row(4), Commit("mine", 4))
+    assert numbers(reader.read()) == [3, 4], "before ours"
+    reader.append(row(5), Commit("mine", 5))
+    own(path).replace(row(9), DeltaTable(path).schema().to_json(), Commit("other", 1))
+    found = reader.read()
+    assert (found.whole, numbers(found)) == (True, [9]), "in place of it"
+
+
+def test_what_was_appended_is_told_where_a_commit_changed_no_file(path):
+    reader = GrowingTable(path)
+    reader.append(row(0), Commit("mine", 0))
+    reader.read()
+    reader.append(row(1), Commit("mine", 1))
+    DeltaTable(path).alter.set_table_properties({"delta.checkpointInterval": "7"})
+    assert numbers(reader.read()) == [1]
+    assert reader.read() is None
+
+
+def row(n: int) -> pa.Table:
+    return pa.table({"n": [n]}, schema=SCHEMA)
+
+
 def test_rows_that_a_vector_hides_are_not_read(tmp_path):
     path = str(tmp_path / "t")
     write_deltalake(path, pa.table({"n": [5, 6, 7]}, schema=SCHEMA))
