@@ -26,7 +26,7 @@ from ivm.errors import LargeReadError
 from ivm.lake import hiding, native, vectors
 from ivm.lake.shapes import arrow_schema
 from ivm.names import native_ident, native_literal
-from ivm.portable.versions import lacking
+from ivm.portable import versions
 from ivm.storage.location import Location
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ _GLOB = frozenset("*?[")
 #: What DuckDB calls the file and the number of a row; a column of that name would be taken for it.
 _OWN_NAMES = frozenset({"file_index", "file_row_number", "filename"})
 _UTC = pa.timestamp("us", tz="UTC")
+
+
+#: Asked once: looking for what is installed takes a millisecond, and each scan asks.
+lacking = functools.cache(versions.lacking)
 
 
 class UnfitError(Exception):

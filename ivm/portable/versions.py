@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 from importlib import metadata
 
@@ -10,7 +9,6 @@ from importlib import metadata
 VERSIONS = ((2, 0), (2, 1))
 
 
-@functools.cache
 def lacking() -> str:
     """What DuckDB of these versions there isn't, in words; "" where it is installed."""
     first, last = (".".join(map(str, v)) for v in VERSIONS)
