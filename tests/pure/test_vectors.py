@@ -59,6 +59,43 @@ def test_a_checkpoint_whose_files_stand_elsewhere_does_not_tell(table):
     assert told(table, 3) is None
 
 
+def test_of_a_newer_version_only_the_commits_since_are_read(hiding, monkeypatch):
+    path, hidden = hiding
+    before = DeltaTable(str(path))
+    assert vectors.of_table(before).keys() == hidden.keys()
+    (name, _), *_ = hidden.items()
+    version = before.version() + 1
+    commit(path, version, remove(name), add(name))
+    commit(path, version + 1, remove(name), add(name, SOME), add("new", SOME))
+    expected = vectors.of(Location.of(str(path)), version + 1)
+    with monkeypatch.context() as whole:
+        whole.setattr(vectors, "_read", None)
+        assert vectors.of_table(DeltaTable(str(path))) == expected
+    assert expected.keys() == hidden.keys() | {"new"}
+    assert expected[name] == expected["new"] == vectors.Vector.logged(SOME)
+
+
+def test_a_log_that_was_replaced_is_read_from_its_beginning(table):
+    path = str(table)
+    assert vectors.of_table(DeltaTable(path)).keys() == {"c", "e"}
+    for version in range(4):
+        commit(table, version, *([] if version else [add("z", SOME)]))
+    commit(table, 4, add("y", SOME))
+    assert vectors.of_table(DeltaTable(path)).keys() == {"y", "z"}
+
+
+def test_so_many_hidden_rows_are_remembered(hiding, monkeypatch):
+    path, hidden = hiding
+    few = sorted(map(len, hidden.values()))[-1]
+    monkeypatch.setattr(vectors, "_REMEMBERED", few)
+    first = vectors.hidden(DeltaTable(str(path)))
+    assert {p: rows.tolist() for p, rows in first.items()} == hidden
+    assert vectors._held == sum(map(len, vectors._rows.values())) <= few
+    assert {p: rows.tolist() for p, rows in vectors.hidden(DeltaTable(str(path))).items()} == hidden
+    with pytest.raises(ValueError, match="read-only"):
+        next(iter(first.values()))[0] = 0
+
+
 def some_rows(random_: random.Random, many: int) -> list[int]:
     """Rows of one kind of container or another: apart, in runs, most of them."""
     kind = random_.choice(["few", "run", "many"])
