@@ -20,6 +20,7 @@ from ivm.plan.nodes import Clock, Column, Relation
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.portable.translations import Translations
 from ivm.refresh.epochs import EpochLog
+from ivm.refresh.mentions import remembered
 from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer, apart, starts_plain
 from ivm.sql.padding import padded_names
@@ -172,7 +173,9 @@ class Context:
         its error is raised.
         """
         self.broken = {}
-        self.compiled = self._compile(in_order(self.views), snapshots, missing)
+        with remembered(self.layout.programs, {v.sql for v in self.views.values()}):
+            order = in_order(self.views)
+        self.compiled = self._compile(order, snapshots, missing)
         if self._callers is not None:
             self.spark = self._own(self._callers)
         return self.compiled

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import sqlglot
 from sqlglot import exp
@@ -12,15 +14,35 @@ from ivm.errors import ViewError
 from ivm.names import ident
 from ivm.sql.dialect import IvmSpark, function_name
 
+#: (name, start, end, takes no alias) of each mention of a table.
+Mentions: TypeAlias = tuple[tuple[str, int, int, bool], ...]
+#: By text what was found in it, here or by another process of this compiler (see `ivm.refresh.mentions`).
+_known: dict[str, Mentions] = {}
+_MOST = 10_000
 
-@functools.lru_cache(maxsize=10_000)
-def relation_tables(sql: str) -> tuple[tuple[str, int, int, bool], ...]:
+
+def remember(known: Mapping[str, Mentions]) -> None:
+    """Know what another process has found, by the text."""
+    if len(_known) + len(known) > _MOST:
+        _known.clear()
+    _known.update(known)
+
+
+def relation_tables(sql: str) -> Mentions:
     """The tables a statement reads, as (name, start, end, takes no alias) of each mention; CTEs left out.
 
     One with an alias of its own takes none, nor does one with TABLESAMPLE, which stands before the alias.
 
     Raises ViewError if it isn't exactly one query.
     """
+    found = _known.get(sql)
+    if found is None:
+        found = _mentions(sql)
+        remember({sql: found})
+    return found
+
+
+def _mentions(sql: str) -> Mentions:
     found = []
     tree = query_tree(sql)
     for table in tree.find_all(exp.Table):
