@@ -17,6 +17,8 @@ import logging
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
@@ -66,6 +68,27 @@ def shared(path: str, version: int | None = None) -> DeltaTable:
     if known is not None:
         return known
     return _put(path, DeltaTable(path, version=version), newest=version is None).lend()
+
+
+def open_ahead(paths: Iterable[str], threads: int) -> None:
+    """Open tables that will be asked for and aren't open, beside what the caller does next: opening mostly waits.
+
+    Whoever asks for one that can't be opened is told then.
+    """
+    with _lock:
+        todo = [path for path in paths if path not in _tables]
+    if todo:
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="open")
+        for path in todo:
+            pool.submit(_try, path)
+        pool.shutdown(wait=False)
+
+
+def _try(path: str) -> None:
+    try:
+        shared(path)
+    except Exception as error:  # noqa: BLE001 - there may be no table yet
+        _log.debug("%s is not opened ahead: %s", path, error)
 
 
 def own(path: str) -> DeltaTable:

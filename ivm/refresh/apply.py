@@ -35,6 +35,7 @@ from ivm.refresh.full import FullBuild
 from ivm.refresh.incremental import Job, Running, by_cursors
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, instead, told
+from ivm.refresh.integrity import ACCUMULATORS, OUTPUT, open_tables
 from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.refresh.threads import Threads
@@ -88,7 +89,9 @@ class Apply:
             duck.begin()
         waves, units = self._waves(), self.inputs.units
         self._awaited = {r for wave in waves for view, unit in wave for r in self.inputs.reads(view, unit)}
-        self.inputs.read_ahead(self._incremental(waves))
+        incremental = self._incremental(waves)
+        open_tables(self.context, self.inputs.manifest, incremental, (ACCUMULATORS, OUTPUT))
+        self.inputs.read_ahead(incremental)
         known = remembered(self.context.layout.statements, self.context.translations)
         with known if self.context.engine == AUTO else nullcontext(), self._threads:
             for number, wave in enumerate(waves):

@@ -10,10 +10,11 @@ rows, and older files may be gone. Anything else is damage, which is mended by a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ivm.lake.commits import fingerprint
+from ivm.lake.handles import open_ahead
 from ivm.lake.log import Head, own_head, since
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Manifest, UnitState
@@ -38,6 +39,12 @@ def paths(context: Context, unit: str, state: UnitState) -> dict[str, str]:
         ACCUMULATORS: layout.accumulator_trace(unit, state.generation),
     }
     return {TABLE: layout.table(unit, state.public), **found} if state.arranged else found
+
+
+def open_tables(context: Context, manifest: Manifest, units: Iterable[str], kinds: Sequence[str]) -> None:
+    """Open some of the tables of units ahead, beside what comes next."""
+    lie = [paths(context, unit, manifest.units[unit]) for unit in units if unit in manifest.units]
+    open_ahead([p[kind] for kind in kinds for p in lie if kind in p], context.limits.threads)
 
 
 def heads_of(context: Context, unit: str, state: UnitState, known: Mapping[str, Head]) -> dict[str, Head]:

@@ -17,7 +17,7 @@ from ivm.refresh import definitions
 from ivm.refresh.context import Context
 from ivm.refresh.forecast import forecast
 from ivm.refresh.instants import as_instant, is_due
-from ivm.refresh.integrity import Integrity, adopt, inspect_tables
+from ivm.refresh.integrity import TABLE, Integrity, adopt, inspect_tables, open_tables
 from ivm.refresh.lag import lag_warnings
 from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
@@ -68,6 +68,8 @@ def plan_epoch(
     notes = "; ".join([*([note] if note else []), *again])
     warnings = (*lag_warnings(snapshots, manifest), *_surprises(context, tasks))
     broken = dict(context.broken)
+    applied = [u for n, t in tasks.items() if t.strategy == StrategyKind.INCREMENTAL for u in compiled[n].unit_names]
+    open_tables(context, manifest, applied, (TABLE,))
     estimates = forecast(context, tasks, snapshots, manifest)
     tasks = {n: replace(t, estimate=estimates.get(n)) for n, t in tasks.items()}
     number = context.log.next_epoch()

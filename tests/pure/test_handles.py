@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import TableNotFoundError
 
 from ivm.errors import ConcurrentRefreshError
 from ivm.lake import bags, files, handles, native
@@ -195,3 +197,27 @@ def test_the_handles_that_are_kept_are_few(tmp_path, monkeypatch):
         native.table(str(tmp_path / str(i)))
     assert len(handles._tables) == 3
     assert [_ids(native.table(str(tmp_path / str(i)))) for i in range(5)] == [[i] for i in range(5)]
+
+
+def test_what_is_opened_ahead_is_open_and_what_can_not_be_is_told_to_who_asks(path, tmp_path, monkeypatch):
+    handles.forget()
+    missing, opened = str(tmp_path / "missing"), []
+
+    def open_(of: str, version: int | None = None) -> DeltaTable:
+        opened.append(of)
+        return DeltaTable(of, version=version)
+
+    with monkeypatch.context() as counted:
+        counted.setattr(handles, "DeltaTable", open_)
+        handles.open_ahead([path, missing], 2)
+        for _ in range(1000):
+            if len(opened) == 2 and handles._tables:
+                break
+            time.sleep(0.01)
+        handles.open_ahead([path], 2)
+        assert _ids(native.table(path)) == [1, 2]
+        assert sorted(opened) == sorted([path, missing])
+    with pytest.raises(TableNotFoundError):
+        native.table(missing)
+    native.append(path, _rows(3), "app", 2)
+    assert _ids(native.table(path)) == [1, 2, 3]
