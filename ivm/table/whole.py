@@ -25,6 +25,7 @@ _PIECES = 32
 class _Held(NamedTuple):
     head: tuple[int, str]
     rows: pa.Table
+    bytes: int
 
 
 _tables: OrderedDict[str, _Held] = OrderedDict()
@@ -74,11 +75,12 @@ def forget() -> None:
 
 
 def _hold(path: str, head: tuple[int, str], found: pa.Table) -> None:
-    if not head[1] or not found.num_columns or found.nbytes > BYTES // 8:
+    size = found.nbytes
+    if not head[1] or not found.num_columns or size > BYTES // 8:
         return
     with _lock:
-        _tables[path] = _Held(head, found)
-        while sum(held.rows.nbytes for held in _tables.values()) > BYTES:
+        _tables[path] = _Held(head, found, size)
+        while sum(held.bytes for held in _tables.values()) > BYTES:
             _tables.popitem(last=False)
 
 
