@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ivm.lake import native
 from ivm.lake.commits import fingerprint
+from ivm.lake.log import Head, head_of
 
 #: So many bytes of tables are held, those that were asked for last; one of more than an eighth of that is not.
 BYTES = 128 * 1024 * 1024
@@ -23,7 +24,7 @@ _PIECES = 32
 
 
 class _Held(NamedTuple):
-    head: tuple[int, str]
+    head: Head
     rows: pa.Table
     bytes: int
 
@@ -34,8 +35,8 @@ _lock = threading.Lock()
 
 def rows(path: str) -> pa.Table:
     """All rows of a table, which are held from now on where they are few."""
-    head = _head(path)
-    found = native.read(native.table(path, head[0]))
+    head = head_of(path)
+    found = native.read(native.table(path, head.version))
     _hold(path, head, found)
     return found
 
@@ -44,7 +45,7 @@ def known(path: str) -> pa.Table | None:
     """All rows of a table, if they are held."""
     with _lock:
         held = _tables.get(path)
-    if held is None or _head(path) != held.head:
+    if held is None or head_of(path) != held.head:
         return None
     with _lock:
         if path in _tables:
@@ -58,8 +59,8 @@ def grown(path: str, appended: pa.Table) -> None:
         held = _tables.pop(path, None)
     if held is None:
         return
-    head = _head(path)
-    if head[0] == held.head[0] + 1 and fingerprint(path, held.head[0]) == held.head[1]:
+    head = head_of(path)
+    if head.version == held.head.version + 1 and fingerprint(path, held.head.version) == held.head.fingerprint:
         try:
             new = appended.select(held.rows.column_names).cast(held.rows.schema)
         except (pa.ArrowInvalid, KeyError):  # it tells of other columns than were read
@@ -74,16 +75,11 @@ def forget() -> None:
         _tables.clear()
 
 
-def _hold(path: str, head: tuple[int, str], found: pa.Table) -> None:
+def _hold(path: str, head: Head, found: pa.Table) -> None:
     size = found.nbytes
-    if not head[1] or not found.num_columns or size > BYTES // 8:
+    if not head.fingerprint or not found.num_columns or size > BYTES // 8:
         return
     with _lock:
         _tables[path] = _Held(head, found, size)
         while sum(held.bytes for held in _tables.values()) > BYTES:
             _tables.popitem(last=False)
-
-
-def _head(path: str) -> tuple[int, str]:
-    version = native.table(path).version()
-    return version, fingerprint(path, version)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ivm.lake import native
-from ivm.lake.commits import fingerprint
+from ivm.lake.log import Head, head_of
 
 #: So many bytes of batches are held, those that came last; one of more than an eighth of that is not.
 BYTES = 64 * 1024 * 1024
@@ -23,7 +22,7 @@ BYTES = 64 * 1024 * 1024
 class _Appended(NamedTuple):
     epoch: int
     batch: pa.Table
-    head: tuple[int, str]
+    head: Head
 
 
 _batches: OrderedDict[str, _Appended] = OrderedDict()
@@ -36,7 +35,7 @@ def appended(path: str, epoch: int, batch: pa.Table) -> None:
         _batches.pop(path, None)
     if batch.nbytes > BYTES // 8:
         return
-    head = _head(path)
+    head = head_of(path)
     with _lock:
         _batches[path] = _Appended(epoch, batch, head)
         while sum(held.batch.nbytes for held in _batches.values()) > BYTES:
@@ -47,7 +46,7 @@ def recalled(path: str, epoch: int) -> pa.Table | None:
     """The batch of an epoch; None where another one was appended last, or the trace has changed since."""
     with _lock:
         held = _batches.get(path)
-    if held is None or held.epoch != epoch or not held.head[1] or _head(path) != held.head:
+    if held is None or held.epoch != epoch or not held.head.fingerprint or head_of(path) != held.head:
         return None
     return held.batch
 
@@ -56,8 +55,3 @@ def forget() -> None:
     """Know no batch, as a process that begins."""
     with _lock:
         _batches.clear()
-
-
-def _head(path: str) -> tuple[int, str]:
-    version = native.table(path).version()
-    return version, fingerprint(path, version)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ivm.pipeline import Pipeline
-from ivm.session import apart
+from ivm.refresh import settings
+from ivm.session import apart, configured
 from tests.scenes import VIEWS, change, path, scene
 
 pytestmark = pytest.mark.spark
@@ -82,3 +83,13 @@ def test_a_session_apart_shares_nothing_that_is_set_later(spark):
 def test_what_can_not_be_cloned_is_used_as_it_is():
     stand_in = object()
     assert apart(stand_in) is stand_in
+
+
+def test_all_settings_in_one_answer_are_those_that_come_one_by_one(spark, monkeypatch):
+    odd = {"spark.sql.legacy.sizeOfNull": "true", "spark.sql.columnNameOfCorruptRecord": 'a "b" = {c, d}\\ü'}
+    with configured(spark, odd):
+        one_by_one = dict(spark.conf.getAll)
+        assert settings._all(spark) == one_by_one
+        assert odd.items() <= settings.settings(spark).items()
+        monkeypatch.setattr(settings.json, "loads", None)  # whatever keeps the answer from being read
+        assert settings._all(spark) == one_by_one
