@@ -55,6 +55,12 @@ NONE: Mutant = ("nothing is broken", "pyproject.toml", "[project]", "[project]")
 DELTA: tuple[Mutant, ...] = (
     ("a difference adds both states", "ivm/rewrite/statements.py",
      "((State.NEW, 1), (State.OLD, -1))", "((State.NEW, 1), (State.OLD, 1))"),
+    ("rows without a partner are counted apart", "ivm/compile/units/unpadded.py",
+     "if not called or any(call.argument is None for call in called):", "if not called:"),
+    ("keys and filters of padded rows are forgotten", "ivm/compile/units/unpadded.py",
+     "if right is None or any(_reads(tree, right.alias) for tree in apart):", "if right is None:"),
+    ("what is made of a missing partner is forgotten", "ivm/compile/units/unpadded.py",
+     "if not all(_is_null(e, right.alias) for _, e in block.outs[keys:]):", "if False:"),
     ("a difference reads the new state twice", "ivm/rewrite/statements.py",
      "((State.NEW, 1), (State.OLD, -1))", "((State.NEW, 1), (State.NEW, -1))"),
     ("a changed dependent is taken for unchanged", "ivm/rewrite/statements.py",

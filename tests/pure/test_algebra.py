@@ -64,6 +64,23 @@ VIEWS = {
     "full_join_where": "SELECT r.a, s.c FROM r FULL JOIN s ON r.b = s.b AND r.a < s.c WHERE r.a IS NULL OR s.c > 1",
     "full_join_chain": "SELECT r.a, s.c, t.d FROM r FULL JOIN s ON r.b = s.b FULL JOIN t ON s.c = t.c",
     "outer_sum": "SELECT r.a, count(s.c) AS n, sum(s.c) AS s FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a",
+    "outer_sum_chain": (
+        "SELECT r.a, count(t.d) AS n, sum(t.d * 2) AS s FROM r LEFT JOIN s ON r.b = s.b "
+        "LEFT JOIN t ON s.c = t.c AND t.d > 1 GROUP BY r.a"
+    ),
+    "outer_sum_right": "SELECT r.a, count(s.c) AS n FROM s RIGHT JOIN r ON r.b = s.b WHERE r.a > 0 GROUP BY r.a",
+    "outer_sum_of_all": "SELECT count(s.c) AS n, sum(s.c) AS s FROM r LEFT JOIN s ON r.b = s.b",
+    "outer_sum_filtered": (
+        "SELECT r.a, count(s.c) FILTER (WHERE s.c > r.a) AS n FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a"
+    ),
+    "outer_sum_by_both": "SELECT r.a, s.b, count(s.c) AS n FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a, s.b",
+    "outer_sum_where": "SELECT r.a, count(s.c) AS n FROM r LEFT JOIN s ON r.b = s.b WHERE s.c IS NULL GROUP BY r.a",
+    "outer_sum_with_rows": "SELECT r.a, count(s.c) AS n, count(*) AS m FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a",
+    "outer_sum_of_left": "SELECT r.a, count(s.c) AS n, sum(r.b) AS s FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a",
+    "outer_sum_of_missing": "SELECT r.a, sum(coalesce(s.c, 5)) AS s FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a",
+    "outer_sum_having": (
+        "SELECT r.a, sum(s.c) AS s FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a HAVING count(s.c) < 3"
+    ),
     "outer_max": "SELECT s.c, max(r.a) AS m FROM r LEFT JOIN s ON r.b = s.b GROUP BY s.c",
     "semi": "SELECT r.a FROM r LEFT SEMI JOIN s ON r.b = s.b",
     "anti": "SELECT r.a, r.b FROM r LEFT ANTI JOIN s ON r.b = s.b AND s.c > r.a",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.compile.units.made import Units
+from ivm.compile.units.unpadded import unpadded
 from ivm.plan.nodes import Call, Column, Reduce
 from ivm.sql.blocks import Block, Inline, Scope, conjuncts, leaf_column, leaf_item, plainly, rewritten, sql_of
 from ivm.sql.calls import (
@@ -62,6 +63,8 @@ def grouped(
             others[name] = over_arguments(call, arguments)
     computed = [*zip(names, keys, strict=True), *arguments.values()]
     core_blocks = [_computing(b, s, computed, inline) for b, s in zip(blocks, scopes, strict=True)]
+    if once is None and sets is None and not others and not _dated(units, blocks):
+        core_blocks = unpadded(units, core_blocks, len(keys), sums.values())
     if once is not None:
         core_blocks = distinct(units, core_blocks)
     if sets is not None:
@@ -84,9 +87,8 @@ def grouped(
         typed_call(sums[n], types, raises) if n in sums else _settled(units, n, others[n], valued[n])
         for n, _ in calls.values()
     )
-    reduce = Reduce(tuple(Column(n, types[n]) for n in names), made)
-    if not reduce.keys and not reduce.calls:
-        reduce = Reduce((), (Call("agg_1", "COUNT(*)", "count"),))
+    lone = () if names or made else (Call("agg_1", "COUNT(*)", "count"),)
+    reduce = Reduce(tuple(Column(n, types[n]) for n in names), made or lone)
     name = units.partitioned(core, reduce)
     by_key = {sql_of(k): n for n, k in zip(names, keys, strict=True)}
     by_call = {k: n for k, (n, _) in calls.items()}

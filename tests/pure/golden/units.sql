@@ -73,6 +73,27 @@ FROM `t` AS `t`) AS `__ivm_core`
 GROUP BY `c0`) AS `__ivm_group`
 WHERE (`__ivm_group`.`agg_1` > 0) AND (`__ivm_group`.`agg_2` > 0);
 
+-- of a LEFT JOIN whose calls leave NULLs out, the partners and the left rows apart
+SELECT r.b, count(t.d) AS n, sum(t.d * 2) AS s FROM r LEFT JOIN t ON r.a = t.c AND t.d > 1 GROUP BY r.b;
+SELECT `__ivm_group`.`b` AS `b`, `__ivm_group`.`agg_1` AS `n`, `__ivm_group`.`agg_2` AS `s`
+FROM (SELECT `b`, COUNT(`arg_1`) AS `agg_1`, SUM(`arg_2`) AS `agg_2`
+FROM (SELECT `r`.`b` AS `b`, `t`.`d` AS `arg_1`, `t`.`d` * 2 AS `arg_2`
+FROM `r` AS `r`, `t` AS `t`
+WHERE (`r`.`a` = `t`.`c`) AND (`t`.`d` > 1)
+UNION ALL
+SELECT `r`.`b` AS `b`, CAST(NULL AS INT) AS `arg_1`, CAST(NULL AS INT) AS `arg_2`
+FROM `r` AS `r`) AS `__ivm_core`
+GROUP BY `b`) AS `__ivm_group`;
+
+-- what counts rows, or makes something of a missing partner, needs the padded rows
+SELECT r.b, count(t.d) AS n, count(*) AS m FROM r LEFT JOIN t ON r.a = t.c GROUP BY r.b;
+SELECT `__ivm_group`.`b` AS `b`, `__ivm_group`.`agg_1` AS `n`, `__ivm_group`.`agg_2` AS `m`
+FROM (SELECT `b`, COUNT(`arg_1`) AS `agg_1`, COUNT(*) AS `agg_2`
+FROM (SELECT `r`.`b` AS `b`, `t`.`d` AS `arg_1`
+FROM `r` AS `r`
+LEFT JOIN `t` AS `t` ON `r`.`a` = `t`.`c`) AS `__ivm_core`
+GROUP BY `b`) AS `__ivm_group`;
+
 -- a FULL JOIN is a LEFT JOIN and the right side's lone rows
 SELECT r.a, s.c FROM r FULL JOIN s ON r.b = s.b;
 SELECT `r`.`a` AS `a`, `s`.`c` AS `c`
