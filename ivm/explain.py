@@ -109,6 +109,8 @@ class Explanation:
         return "\n".join(lines)
 
 
+#: When first rows are not taken from those stored.
+_OTHERWISE = "of few rows, or where its stored rows are not enough"
 #: Relations of a recursion's iterations, in words.
 _ITERATED = {FRONTIER: "the rows found last", CANDIDATES: "the rows that lost a derivation"}
 
@@ -185,8 +187,8 @@ def explain_view(context: Context, view: str) -> Explanation:
             otherwise = _decided(context, unit, facts, lacking=True)
             more, why = _statements(otherwise, facts)
             spark[unit.name] = spark[unit.name] or why
-            reads += ["where its stored rows are not enough:", *(f"  {r}" for r in _reads(otherwise, asked))]
-            statements |= {f"where its stored rows are not enough ({otherwise.name})": s for s in more.values()}
+            reads += [f"{_OTHERWISE}:", *(f"  {r}" for r in _reads(otherwise, asked))]
+            statements |= {f"{_OTHERWISE} ({otherwise.name})": s for s in more.values()}
         sql |= {f"{unit.name}, {what}" if what else unit.name: text for what, text in statements.items()}
         operators += _operators(unit, tuple(reads))
     strategy_ = StrategyKind.INCREMENTAL if program.incremental else StrategyKind.FULL

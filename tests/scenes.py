@@ -51,6 +51,7 @@ TINY = replace(
     EMBEDDED,
     whole_rows=0,
     native_whole_rows=-1,
+    few_first_rows=-1,
     searched_rows=-1,
     delta_rows=1,
     slice_rows=1,

@@ -3,7 +3,7 @@ r"""How a unit is refreshed, as data: `decide` says it from the unit and what is
     Unchanged     nothing that it reads has changed
     Linear        no reduce                        dOut = d core
     Accumulated   a reduce of linear calls         sums' = sums + sums over d core
-    FromStored    first rows, few enough           candidates = stored rows + d core
+    FromStored    few first rows of many           candidates = stored rows + d core
     Regroup       any other reduce                 dOut = reduce(new input of affected keys) - stored rows of them
     Fixpoint      a recursion                      d core, then step by step what follows from it
     Full          computed anew as a whole
@@ -220,7 +220,8 @@ def _incremental(unit: Unit, known: Known, rows: Mapping[str, int | None]) -> In
     requests, changed = Requests(), frozenset(known.deltas)
     walked = [(t, walk_term(t, known.facts, requests)) for b in unit.core.branches for t in delta_terms(b, changed)]
     limits = known.limits
-    stored = from_stored(unit, limits.stored_first_rows) and not known.lacking
+    few = all((n := rows[r]) is not None and n <= limits.few_first_rows for r in unit.reads)
+    stored = from_stored(unit, limits.stored_first_rows) and not known.lacking and not few
     regrouped = unit.reduce is not None and not unit.reduce.linear and not stored
     levels = walk_groups(unit, walked, known.facts, requests)[0] if regrouped else ()
     whole = [r for r in unit.reads if r in requests.whole and (rows[r] or 0) > limits.native_whole_rows]

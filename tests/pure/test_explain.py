@@ -5,10 +5,13 @@ DuckDB stands in Spark's place.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import ivm.refresh.incremental
 from ivm.pipeline import Pipeline
+from ivm.planner.limits import EMBEDDED
 from tests.pure.duck_session import DuckSession
 from tests.scenes import VIEWS, change, path, scene
 
@@ -33,7 +36,9 @@ def made(tmp_path, monkeypatch):
 
 @pytest.fixture
 def pipe(made):
-    pipe = Pipeline("shown", made.spark, made.folder / "shown")
+    # Rows are shown of unknown number: a refresh must not know that they are few, either.
+    limits = replace(EMBEDDED, few_first_rows=-1)
+    pipe = Pipeline("shown", made.spark, made.folder / "shown", limits=limits)
     for source in ("orders", "customers"):
         pipe.source(source, path(made, source))
     for name, sql in {**VIEWS, **MORE}.items():
@@ -62,7 +67,7 @@ def test_what_is_shown_is_what_runs(pipe, made, monkeypatch):
 
 def test_a_limit_is_shown_both_ways(pipe):
     found = pipe.explain("first")
-    assert list(found.sql) == ["first", "first, where its stored rows are not enough (regrouped)"]
+    assert list(found.sql) == ["first", "first, of few rows, or where its stored rows are not enough (regrouped)"]
     assert "stored rows, all" in found.sql["first"]
     assert "-- first (from stored rows)" in str(found)
     assert found.to_dict()["units"] == {"first": "from stored rows"}

@@ -53,6 +53,7 @@ def built(tmp_path, monkeypatch):
         ),
         replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, shared_rows=-1),
         replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, shared_rows=-1, found_rows=0),
+        replace(EMBEDDED, few_first_rows=-1),
         replace(EMBEDDED, searched_rows=-1),
         replace(EMBEDDED, delta_rows=1),
         replace(EMBEDDED, slice_rows=1, whole_rows=0, native_whole_rows=-1),

@@ -99,3 +99,12 @@ def test_a_recursion_of_which_too_much_changed_is_built_anew(kind):
     limits = replace(EMBEDDED, delta_rows=9)
     assert decide(unit, known(unit, limits=limits, strict=True)).code == "large_recursion"
     assert isinstance(decide(unit, known(unit, changed=9, limits=limits)), Fixpoint)
+
+
+def test_first_rows_of_few_are_taken_from_all():
+    """Their stored ones may not be enough: then a statement would have run for nothing."""
+    (top,) = program("SELECT ok, ck FROM orders ORDER BY ok LIMIT 5").units
+    few = EMBEDDED.few_first_rows
+    assert isinstance(decide(top, known(top, few)), Regroup)
+    assert isinstance(decide(top, known(top, few + 1)), FromStored)
+    assert isinstance(decide(top, known(top, None)), FromStored), "nobody knows how many"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from ivm.planner.limits import EMBEDDED
 from ivm.testing.recovery import Scene, differences
 from tests.pure.duck_session import WRITES, DuckSession
 
@@ -19,9 +22,11 @@ VIEWS = {
 ROWS = [(5, 1), (7, 2), (8, 0), (6, -1), (9, 9), (8, 3), (None, 4), (5, 1), (1, None), (2, 2), (9, 9)]
 
 
+@pytest.mark.parametrize("few", [-1, 6, EMBEDDED.few_first_rows], ids=["stored", "either", "all"])
 @pytest.mark.usefixtures("without_a_jvm")
-def test_a_limit_is_reached_and_left_row_by_row(tmp_path):
-    scene = Scene(DuckSession(), tmp_path, VIEWS, ("t",), writes=WRITES)
+def test_a_limit_is_reached_and_left_row_by_row(tmp_path, few):
+    limits = replace(EMBEDDED, few_first_rows=few)
+    scene = Scene(DuckSession(), tmp_path, VIEWS, ("t",), writes=WRITES, limits=limits)
     path = str(tmp_path / "sources" / "t")
     write_deltalake(path, SCHEMA.empty_table(), configuration={"delta.enableChangeDataFeed": "true"})
     assert scene.pipeline(tmp_path).refresh().ok
