@@ -9,12 +9,13 @@ import functools
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.engine.rows import Rows, StagedRows, few, stage
 from ivm.feed.deltas import GapError, expected_changes, source_delta
@@ -40,6 +41,7 @@ from ivm.rewrite.slices import Facts
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
 from ivm.trace.store import read_batches
+from ivm.zset.weighted import consolidate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +65,8 @@ class Inputs:
         self.snapshots, self.missing = context.survey()
         self.units: dict[str, Unit] = {u.name: u for c in context.compiled.values() for u in c.program.units}
         self._deltas: dict[str, Rows | None] = {}
+        #: Whether a delta changes some columns.
+        self._touches: dict[tuple[str, frozenset[str]], bool] = {}
         self._sampled: dict[str, int | None] = {}
         self._staged = itertools.count()
         self._gaps: dict[str, GapError] = {}
@@ -227,8 +231,20 @@ class Inputs:
         return self._unit_delta(relation, cursor)
 
     def deltas(self, unit: Unit, state: UnitState) -> dict[str, Rows]:
-        """The deltas of what a unit reads, of those relations that changed."""
-        return {r: d for r in unit.reads if (d := self.delta(r, state.cursors[r])) is not None}
+        """The deltas of what a unit reads, of those relations that changed in a column that it reads."""
+        found = {r: d for r in unit.reads if (d := self.delta(r, state.cursors[r])) is not None}
+        return {r: d for r, d in found.items() if unit.fixpoint or self._touched(unit, r, state.cursors[r], d)}
+
+    def _touched(self, unit: Unit, relation: str, cursor: Cursor, delta: Rows) -> bool:
+        """Whether a delta says more than that rows were replaced by others that the unit can't tell from them.
+
+        Statements may meet such rows all the same: what the old ones add and the new ones take away is equal.
+        """
+        columns = frozenset(needed_columns([unit])[relation])
+        key = _key(relation, cursor), columns
+        if key not in self._touches:
+            self._touches[key] = isinstance(delta, StagedRows) or _differs(delta, columns)
+        return self._touches[key]
 
     def facts(self, relation: str, delta: Rows | None = None) -> Facts:
         """What a walk may know of a relation with this delta."""
@@ -399,6 +415,14 @@ def needed_columns(units: Iterable[Unit]) -> dict[str, set[str]]:
 def _only(schema: str, columns: Sequence[Column]) -> pa.Schema:
     stored = arrow_schema(schema)
     return pa.schema([stored.field(c.name) for c in columns])
+
+
+def _differs(delta: pa.Table, columns: Collection[str]) -> bool:
+    """Whether a delta's rows don't all cancel out in these columns."""
+    mine = [c for c in delta.column_names if c in columns]
+    if len(mine) == delta.num_columns - 1 or pc.sum(delta[WEIGHT]).as_py():
+        return True
+    return bool(consolidate(delta.select([*mine, WEIGHT]), mine).num_rows)
 
 
 def _moved(delta: Rows | None) -> bool:

@@ -12,7 +12,7 @@ doesn't know it, one sentence says why. Nothing is written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ivm.lake.shapes import arrow_schema
@@ -162,7 +162,7 @@ class _Lineage:
         pairs = self._pairs(unit)
         if pairs is None:
             return
-        for branch in unit.core.branches:
+        for branch in _told_alike(unit.core.branches):
             for leaf in branch.linear:
                 self._of_leaf(unit, reader, branch, leaf, wanted, pairs)
             for leaf in branch.dependents:
@@ -256,7 +256,9 @@ class _Lineage:
             taken, more = _taken(self.context, distinct, self.limit)
             hidden = [c for c in leaf.columns if c not in names]
             note = f"without the columns {', '.join(hidden)}, which can't be compared" if hidden and names else ""
-            self.found.append(Support(leaf.relation, cursor.version, taken, more, note))
+            support = Support(leaf.relation, cursor.version, taken, more, note)
+            if support not in self.found:  # another branch reads the same
+                self.found.append(support)
             return
         upstream = self.manifest.units[leaf.relation]
         if cursor.version is not None and cursor.epoch != upstream.epoch:
@@ -286,3 +288,15 @@ class _Lineage:
             else unit_columns(self.context, relation)
         )
         return {c.name.lower(): c.type for c in columns}
+
+
+def _told_alike(branches: Sequence[Branch]) -> list[Branch]:
+    """The branches, each leaf with the columns that any of them reads of its relation: its rows are shown by these."""
+    columns: dict[str, dict[str, None]] = {}
+    for branch in branches:
+        for leaf in branch.leaves:
+            columns.setdefault(leaf.relation, {}).update(dict.fromkeys(leaf.columns))
+    return [
+        replace(b, leaves=tuple(replace(leaf, columns=tuple(columns[leaf.relation])) for leaf in b.leaves))
+        for b in branches
+    ]
