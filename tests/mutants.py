@@ -28,6 +28,7 @@ DELTA_TESTS = (
     "tests/pure/test_temporal.py",
     "tests/pure/test_lookup.py",
     "tests/pure/test_parquet_scan.py",
+    "tests/pure/test_touched.py",
 )
 #: Those without a JVM first: most mutants end there.
 PROTOCOL_TESTS = (
@@ -55,6 +56,9 @@ NONE: Mutant = ("nothing is broken", "pyproject.toml", "[project]", "[project]")
 DELTA: tuple[Mutant, ...] = (
     ("a difference adds both states", "ivm/rewrite/statements.py",
      "((State.NEW, 1), (State.OLD, -1))", "((State.NEW, 1), (State.OLD, 1))"),
+    ("rows that differ in a column that is read are taken for alike", "ivm/refresh/inputs.py",
+     "mine = [c for c in delta.column_names if c in columns]",
+     "mine = [c for c in delta.column_names if c in columns][:1]"),
     ("rows without a partner are counted apart", "ivm/compile/units/unpadded.py",
      "if not called or any(call.argument is None for call in called):", "if not called:"),
     ("keys and filters of padded rows are forgotten", "ivm/compile/units/unpadded.py",
