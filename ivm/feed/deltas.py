@@ -20,7 +20,7 @@ from ivm.errors import IvmError, StateError
 from ivm.feed.moved_files import Moved, UntoldError, by_arrow, by_spark, moved
 from ivm.feed.source import Snapshot
 from ivm.feed.states import ones
-from ivm.lake import parquet
+from ivm.lake import hiding, parquet
 from ivm.lake.shapes import plain
 from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import Column
@@ -96,7 +96,7 @@ def expected_changes(snapshot: Snapshot, since: int, upto: int, columns: Sequenc
     of each commit's feed are consolidated, and the others taken for alike. None where the log doesn't tell, there is no
     feed, or delta-rs can't read it.
     """
-    if snapshot.by_spark or not snapshot.commits.fed(since + 1, upto):
+    if not fed_here(snapshot, since, upto) or not snapshot.commits.fed(since + 1, upto):
         return None
     counts = {v: snapshot.commits.changed(v, v) for v in range(since + 1, upto + 1)}
     told = {v: n for v, n in counts.items() if n}
@@ -113,9 +113,17 @@ def expected_changes(snapshot: Snapshot, since: int, upto: int, columns: Sequenc
     return round(left)
 
 
+def fed_here(snapshot: Snapshot, since: int, upto: int) -> bool:
+    """Whether the changes are delta-rs's to read: of a table with too many vectors for it where these have few."""
+    if not snapshot.by_spark:
+        return True
+    fed = snapshot.searched and snapshot.commits.fed(since + 1, upto)
+    return fed and hiding.fits(snapshot.path, since + 1, upto)
+
+
 def _here(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], most: int) -> pa.Table | None:
     """The changes with WEIGHT, more than `most` of them where there are more; None where Spark is to read them."""
-    if snapshot.by_spark:
+    if not fed_here(snapshot, since, upto):
         return None
     if not snapshot.commits.fed(since + 1, upto):
         found = _moved(snapshot, since, upto)

@@ -49,7 +49,8 @@ class Snapshot:
     """The source `name` as it is now. `path` is its folder; `by_spark` is empty if delta-rs may read it, else why not.
 
     `schema` is Delta's own, in JSON. `fingerprint` identifies the newest commit, whatever its number. Of a `searched`
-    one Spark reads all but what is looked for by keys, for which DuckDB's reader does what delta-rs can't.
+    one Spark reads all but what is looked for by keys, for which DuckDB's reader does what delta-rs can't, and changes
+    of which few deletion vectors tell.
     """
 
     name: str

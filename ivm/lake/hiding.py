@@ -2,7 +2,8 @@
 
 delta-rs 1.6.6 reads each file's vector in a thread of its own, of which its runtime has 512, and each needs another one
 to end: where all are taken they wait for ever (delta-rs issue 4657; seen on a table of 1,209 files with 890 vectors).
-So tables with more than HIDING of them are Spark's to read, and reads of others wait for each other.
+So tables with more than HIDING of them are Spark's to read, and reads of others wait for each other. Of a change feed
+only the vectors count that its commits name.
 """
 
 from __future__ import annotations
@@ -55,6 +56,22 @@ class Permits:
 
 
 _permits = Permits(HIDING)
+
+
+def fits(path: str, first: int, last: int) -> bool:
+    """Whether delta-rs may read the change feed of these versions, however many vectors the table has."""
+    met = vectors.in_commits(path, first, last)
+    return met is not None and met <= HIDING
+
+
+@contextmanager
+def feeding(delta: DeltaTable, first: int, last: int) -> Iterator[None]:
+    """Wait until delta-rs may read the deletion vectors of a change feed."""
+    met: int | None = 0
+    if vectors.FEATURE in (delta.protocol().reader_features or []):
+        met = vectors.in_commits(vectors.path_of(delta), first, last)
+    with _permits.of(HIDING if met is None else met):
+        yield
 
 
 @contextmanager

@@ -205,11 +205,12 @@ def change_feed(delta: DeltaTable, first: int, last: int, columns: Sequence[str]
     Stops after `most` rows, which it exceeds then.
     """
     parts, seen = [], 0
-    for part in change_feed_parts(delta, first, last, columns):
-        parts.append(part)
-        seen += part.num_rows
-        if seen > most:
-            break
+    with hiding.feeding(delta, first, last):
+        for part in change_feed_parts(delta, first, last, columns):
+            parts.append(part)
+            seen += part.num_rows
+            if seen > most:
+                break
     return pa.concat_tables(parts)
 
 

@@ -75,17 +75,42 @@ class Vector(NamedTuple):
         )
 
 
+def path_of(delta: DeltaTable) -> str:
+    """Where an open table lies; delta-rs spells it as a URI."""
+    return unquote(delta.table_uri).removeprefix("file://")
+
+
 def of_table(delta: DeltaTable) -> Mapping[str, Vector]:
     """The vectors of a table that is open, by the files' names in its log. Raises UntoldError."""
     if FEATURE not in (delta.protocol().reader_features or []):
         return {}
-    path, version = unquote(delta.table_uri).removeprefix("file://"), delta.version()
+    path, version = path_of(delta), delta.version()
     mark = fingerprint(path, version)
     # Where the commit is gone, another table's may have been the same number.
     found = _known(path, version, mark) if mark else _read(path, version)
     if found is None:
         raise UntoldError("its checkpoint names no files itself")
     return found
+
+
+def in_commits(path: str, first: int, last: int) -> int | None:
+    """How many vectors a reader of the change feed of these versions meets; None where a commit is gone.
+
+    They are those of files that came and went, where a commit holds its changes in no files of their own.
+    """
+    counts = [_in_commit(path, v, mark) if (mark := fingerprint(path, v)) else None for v in range(first, last + 1)]
+    return None if None in counts else sum(n or 0 for n in counts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _in_commit(path: str, version: int, _mark: str) -> int | None:
+    try:
+        actions = [json.loads(line) for line in commit_file(path, version).read().splitlines() if line.strip()]
+    except (OSError, ValueError):
+        return None
+    if any("cdc" in a for a in actions):
+        return 0
+    return sum(bool((a.get(kind) or {}).get("deletionVector")) for a in actions for kind in ("add", "remove"))
 
 
 class _Told(NamedTuple):
@@ -185,7 +210,7 @@ def hidden(delta: DeltaTable) -> dict[str, Rows]:
 
     Raises UntoldError where the log, a file of vectors, or what is installed doesn't tell.
     """
-    table = Location.of(unquote(delta.table_uri).removeprefix("file://"))
+    table = Location.of(path_of(delta))
     files: dict[Location, bytes] = {}
     found = {}
     for path, vector in of_table(delta).items():

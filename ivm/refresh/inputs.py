@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.engine.rows import Rows, StagedRows, few, stage
-from ivm.feed.deltas import GapError, expected_changes, source_delta
+from ivm.feed.deltas import GapError, expected_changes, fed_here, source_delta
 from ivm.feed.found import FoundRows
 from ivm.feed.input import Accumulators, Input
 from ivm.feed.source import Snapshot, count_rows
@@ -201,10 +201,10 @@ class Inputs:
 
     def _few_changed(self, relation: str, cursor: Cursor) -> bool:
         """Whether the log tells that a delta has few rows, at least one, and is delta-rs's to read."""
-        if self.snapshots[relation].by_spark:
+        told, upto = self._told(relation, cursor), self.plan.sources[relation].version
+        if told is None or not 0 < told <= self.context.limits.delta_rows:
             return False
-        told = self._told(relation, cursor)
-        return told is not None and 0 < told <= self.context.limits.delta_rows
+        return fed_here(self.snapshots[relation], cursor.version or 0, upto or 0)
 
     def _told(self, relation: str, cursor: Cursor) -> int | None:
         """About how many rows of a source changed since a cursor, by its log; None where that doesn't tell."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from ivm.errors import ConfigError
 from ivm.feed.arrow_datasets import ArrowDatasets
+from ivm.feed.deltas import source_delta
 from ivm.feed.input import Input
 from ivm.feed.source import Source, inspect
-from ivm.lake import hiding, keyed, native, parquet_scan
+from ivm.lake import hiding, keyed, native, parquet_scan, vectors
 from ivm.names import WEIGHT
 from ivm.plan.nodes import Column
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, Match, Provider, Requests
 from ivm.storage.location import Location
-from tests.pure.logs import hide
+from tests.pure.logs import SOME, add, commit, hide, remove
 
 ROWS = pa.table({"k": pa.array(range(100), pa.int64()), "v": pa.array(map(str, range(100)))})
 
@@ -96,3 +99,39 @@ def test_delta_rs_is_not_asked_where_the_vectors_can_not_be_read_here(slices, mo
     monkeypatch.setattr(parquet_scan, "_hidden_by_delta_rs", asked)
     monkeypatch.setitem(sys.modules, "pyroaring", None)
     assert slices(pa.array([0], pa.int64()), True) == ([], ["t"])
+
+
+@pytest.mark.parametrize(("file", "here"), [("appended", True), ("hidden", False)])
+def test_a_feed_is_read_here_whose_own_commits_name_few_vectors(table, file, here):
+    before = DeltaTable(table).version()
+    if file == "appended":
+        write_deltalake(table, ROWS.slice(0, 3), mode="append")
+    else:
+        hide(Path(table), [2])
+    snapshot = inspect(Source("t", table), None, "auto")
+    assert snapshot.searched
+    asked = []
+
+    def spark():
+        asked.append(file)
+        raise ConfigError("None is there.", "For a test.")
+
+    try:
+        found = source_delta(snapshot, before, snapshot.version, ["k", "v"], spark)
+    except ConfigError:
+        assert asked
+    else:
+        assert sorted(zip(*found.to_pydict().values(), strict=True)) == [(0, "0", 1), (1, "1", 1), (2, "2", 1)]
+    assert bool(asked) is not here
+
+
+def test_of_commits_with_files_of_changes_no_vector_is_met(tmp_path):
+    commit(tmp_path, 0, *map(add, "ab"))
+    commit(tmp_path, 1, add("a", SOME), remove("a"))
+    commit(tmp_path, 2, add("b", SOME), remove("b"), {"cdc": {"path": "c", "dataChange": False}})
+    commit(tmp_path, 3, {"remove": {"path": "a", "deletionVector": SOME}}, add("a", SOME))
+    path = str(tmp_path)
+    assert [vectors.in_commits(path, v, v) for v in range(4)] == [0, 1, 0, 2]
+    assert vectors.in_commits(path, 0, 3) == 3
+    assert vectors.in_commits(path, 3, 4) is None
+    assert not hiding.fits(path, 3, 4)
