@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -88,7 +87,8 @@ class ArrowDatasets(Datasets):
                 self._found.keep(source.path, source.version, piece.rows, piece.wanted)
 
     def seen_by(self, asker: Asker) -> ArrowDatasets:
-        view = copy.copy(self)
+        view = super().seen_by(asker)
+        assert isinstance(view, ArrowDatasets)
         view._own = {r: apart[asker.of(r)] for r, apart in self._apart.items() if r not in self._wholly}
         return view
 

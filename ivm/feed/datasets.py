@@ -11,6 +11,7 @@ Spark's executors are.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import threading
@@ -64,10 +65,14 @@ class Part(Enum):
 
 @dataclass(frozen=True)
 class Asker:
-    """One unit's part of what is read for several: its requests, and the columns that it reads of each relation."""
+    """One unit's part of what is read for several: its requests, and the columns that it reads of each relation.
+
+    Of `alike` relations it can't tell the rows that came from those that went.
+    """
 
     requests: Requests
     columns: Mapping[str, Collection[str]]
+    alike: frozenset[str] = frozenset()
 
     def of(self, relation: str) -> frozenset[Match]:
         """What it asks for of a relation."""
@@ -113,6 +118,8 @@ class Datasets(ABC):
         self._rounds = Rounds(Requests(), (), {})
         self._scanned: frozenset[str] = frozenset()
         self._registered: dict[str, str] = {}
+        #: What this view of the datasets takes for unchanged.
+        self._alike: frozenset[str] = frozenset()
         self._lock = threading.RLock()
         scratch.make()
         self._begin()
@@ -137,9 +144,15 @@ class Datasets(ABC):
                 return
             self._load_round(number, asked)
 
-    def seen_by(self, asker: Asker) -> Datasets:  # noqa: ARG002 - of those that tell units apart
-        """What was loaded, as one of the askers reads it: at least the rows and columns that it asked for."""
-        return self
+    def seen_by(self, asker: Asker) -> Datasets:
+        """What was loaded, as one of the askers reads it: at least the rows and columns that it asked for.
+
+        To it no row changed of what is alike. Its groups would count as changed with such a row, and not all rows of
+        these were asked for.
+        """
+        view = copy.copy(self)
+        view._alike = asker.alike
+        return view
 
     @abstractmethod
     def _begin(self) -> None:
@@ -193,7 +206,7 @@ class Datasets(ABC):
     # -- Reads ------------------------------------------------------------------------------------
 
     def changed(self, relation: str) -> bool:
-        return self.inputs[relation].delta is not None
+        return self.inputs[relation].delta is not None and relation not in self._alike
 
     def signed(self, leaf: Leaf, level: int) -> str | None:
         relation = leaf.relation

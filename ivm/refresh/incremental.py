@@ -94,9 +94,7 @@ class Running:
         requests, read = Requests(), dict[str, Input]()
         units = [*(job.strategy.unit for job in jobs), *later]
         #: What each unit asks for.
-        self._askers = {
-            job.strategy.unit.name: Asker(job.strategy.requests, needed_columns([job.strategy.unit])) for job in jobs
-        }
+        self._askers = {job.strategy.unit.name: _asker(inputs, job) for job in jobs}
         for job in jobs:
             requests.merge(job.strategy.requests)
             for relation in (*job.strategy.unit.reads, job.strategy.unit.name):
@@ -239,6 +237,12 @@ def longest_first(jobs: Sequence[Job], past: Callable[[], Mapping[str, Past]]) -
         return statistics.median(seconds) if seconds else 0.0, job.strategy.choice.cost_incremental
 
     return sorted(jobs, key=weight, reverse=True)
+
+
+def _asker(inputs: Inputs, job: Job) -> Asker:
+    unit = job.strategy.unit
+    alike = frozenset(unit.reads) - inputs.deltas(unit, job.state).keys()
+    return Asker(job.strategy.requests, needed_columns([unit]), alike)
 
 
 def _rows_read(unit: Unit, seen: Datasets) -> int:

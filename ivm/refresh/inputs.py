@@ -236,10 +236,7 @@ class Inputs:
         return {r: d for r, d in found.items() if unit.fixpoint or self._touched(unit, r, state.cursors[r], d)}
 
     def _touched(self, unit: Unit, relation: str, cursor: Cursor, delta: Rows) -> bool:
-        """Whether a delta says more than that rows were replaced by others that the unit can't tell from them.
-
-        Statements may meet such rows all the same: what the old ones add and the new ones take away is equal.
-        """
+        """Whether a delta says more than that rows were replaced by others that the unit can't tell from them."""
         columns = frozenset(needed_columns([unit])[relation])
         key = _key(relation, cursor), columns
         if key not in self._touches:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from ivm.lake import native
+from ivm.planner.limits import EMBEDDED
 from ivm.refresh.inputs import Inputs
 from ivm.testing.recovery import Scene, differences
 from tests.pure.duck_session import WRITES, DuckSession
@@ -96,3 +99,28 @@ def test_rows_that_only_their_number_tells_apart(scene):
     DeltaTable(f"{scene.folder}/sources/people").delete("k = 2")
     write_deltalake(f"{scene.folder}/sources/people", PEOPLE.slice(2, 1), mode="append")
     assert refreshed(scene) & {"plain", "joined", "most", "sizes", "rows", "lone"} == {"rows", "lone"}
+
+
+MORE = {
+    "lands": "SELECT p.k, p.x, c.land FROM people p JOIN cities c ON p.city = c.city",
+    "largest": "SELECT p.n, max(c.size) AS most FROM people p JOIN cities c ON p.city = c.city GROUP BY p.n",
+    "sized": "SELECT p.n, sum(c.size) AS size FROM people p LEFT JOIN cities c ON p.city = c.city GROUP BY p.n",
+    "biggest": "SELECT city, n, rank() OVER (PARTITION BY n ORDER BY city) AS place FROM people",
+    "known": "SELECT p.n, max(p.k) AS k FROM people p WHERE EXISTS (SELECT 1 FROM cities c WHERE c.city = p.city) GROUP BY p.n",
+}
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_groups_of_rows_that_only_others_take_for_changed_are_left_alone(tmp_path):
+    """What another view asked for beside such a row is there; the rest of its group isn't."""
+    limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1)
+    made = Scene(DuckSession(), tmp_path, MORE, ("people", "cities"), writes=WRITES, limits=limits)
+    people = pa.concat_tables([PEOPLE, pa.table({"k": [4], "city": ["c"], "x": [1.0], "n": [2]})])
+    cities = pa.concat_tables([CITIES, pa.table({"city": ["c"], "land": ["x"], "size": [9]})])
+    for name, rows in (("people", people), ("cities", cities)):
+        path = str(tmp_path / "sources" / name)
+        write_deltalake(path, rows, configuration={"delta.enableChangeDataFeed": "true"})
+    assert made.pipeline(tmp_path).refresh().ok
+    updated(made, "people", {"x": "x + 1"}, "k = 3")
+    updated(made, "cities", {"size": "size + 1"}, "city = 'a'")
+    assert refreshed(made) == {"biggest", "known"}
