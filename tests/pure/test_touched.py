@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,6 +16,8 @@ from ivm.refresh.inputs import Inputs
 from ivm.testing.recovery import Scene, differences
 from tests.pure.duck_session import WRITES, DuckSession
 
+#: Random lakes tried; the nightly run sets more.
+EXAMPLES = int(os.environ.get("IVM_EXAMPLES", "4"))
 PEOPLE = pa.table({"k": [1, 2, 3, 3], "city": ["a", "b", "b", "b"], "x": [1.0, 2.0, 3.0, 3.0], "n": [1, 1, 2, 2]})
 CITIES = pa.table({"city": ["a", "b"], "land": ["x", "y"], "size": [5, 6]})
 VIEWS = {
@@ -106,7 +110,13 @@ MORE = {
     "largest": "SELECT p.n, max(c.size) AS most FROM people p JOIN cities c ON p.city = c.city GROUP BY p.n",
     "sized": "SELECT p.n, sum(c.size) AS size FROM people p LEFT JOIN cities c ON p.city = c.city GROUP BY p.n",
     "biggest": "SELECT city, n, rank() OVER (PARTITION BY n ORDER BY city) AS place FROM people",
-    "known": "SELECT p.n, max(p.k) AS k FROM people p WHERE EXISTS (SELECT 1 FROM cities c WHERE c.city = p.city) GROUP BY p.n",
+    "known": (
+        "SELECT p.n, max(p.k) AS k FROM people p WHERE EXISTS (SELECT 1 FROM cities c WHERE c.city = p.city) "
+        "GROUP BY p.n"
+    ),
+    "twice": "SELECT a.k, max(b.x) AS x FROM people a LEFT JOIN people b ON a.n = b.k GROUP BY a.k",
+    "first": "SELECT p.k, c.size FROM people p JOIN cities c ON p.city = c.city ORDER BY c.size DESC, p.k LIMIT 2",
+    "above": "SELECT l.n, l.most, c.land FROM largest l JOIN cities c ON l.most = c.size",
 }
 
 
@@ -124,3 +134,27 @@ def test_groups_of_rows_that_only_others_take_for_changed_are_left_alone(tmp_pat
     updated(made, "people", {"x": "x + 1"}, "k = 3")
     updated(made, "cities", {"size": "size + 1"}, "city = 'a'")
     assert refreshed(made) == {"biggest", "known"}
+
+
+@pytest.mark.parametrize("seed", range(EXAMPLES))
+@pytest.mark.usefixtures("without_a_jvm")
+def test_any_columns_change(tmp_path, seed):
+    """Some rows of one table or both get other values in some columns, or only come back; all is equal each time."""
+    dice = random.Random(seed)
+    limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, few_first_rows=dice.choice([-1, 9]))
+    made = Scene(DuckSession(), tmp_path, {**VIEWS, **MORE}, ("people", "cities"), writes=WRITES, limits=limits)
+    for name, rows in (("people", PEOPLE), ("cities", CITIES)):
+        path = str(tmp_path / "sources" / name)
+        many = pa.concat_tables([rows] * dice.randint(1, 3))
+        write_deltalake(path, many, configuration={"delta.enableChangeDataFeed": "true"})
+    assert made.pipeline(tmp_path).refresh().ok
+    other = {
+        "people": {"k": "k + 1", "city": "CASE city WHEN 'a' THEN 'b' ELSE 'a' END", "x": "x + 1", "n": "n % 3 + 1"},
+        "cities": {"city": "CASE city WHEN 'a' THEN 'c' ELSE 'a' END", "land": "'z'", "size": "size + 1"},
+    }
+    for _ in range(3):
+        for table in dice.sample(["people", "cities"], dice.randint(1, 2)):
+            columns = dice.sample(sorted(other[table]), dice.randint(0, 2))
+            where = f"{'k' if table == 'people' else 'size'} % 3 = {dice.randint(0, 2)}"
+            updated(made, table, {c: other[table][c] for c in columns}, where)
+        refreshed(made)
