@@ -40,7 +40,7 @@ VIEWS = {
     "joined": "SELECT /*+ ARRANGE(a, K), ARRANGE(b, k) */ a.k, a.x, a.l, b.y FROM a JOIN b ON a.k = b.k",
     "lists": "SELECT /*+ ARRANGE(a, k) */ k, array_sort(collect_list(x)) AS l, max(size(l)) AS m FROM a GROUP BY k",
     "by_two": (
-        "SELECT /*+ ARRANGE(b, s) */ a.k, a.s, sum(b.y) AS y "
+        "SELECT /*+ ARRANGE(b, s) */ a.k, a.s, sum(b.y) AS y, count(*) AS n "
         "FROM a LEFT JOIN b ON a.k = b.k AND a.s = b.s GROUP BY a.k, a.s"
     ),
     "over_views": "SELECT /*+ ARRANGE(lists, k) */ b.s, max(m) AS m FROM lists JOIN b ON b.k = lists.k GROUP BY b.s",
