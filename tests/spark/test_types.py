@@ -99,7 +99,7 @@ def test_char_columns_are_padded_as_spark_pads_them(spark, tmp_path):
     }
     pipe = lake.pipeline(views)
     assert not differences(lake, pipe, views)
-    spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (3, 1, 'a', 'a'), (4, 1, 'b', 'a')")
+    spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (3, 1, 'a', 'a'), (4, 1, 'b', 'a'), (5, 1, 'b', 'a')")
     spark.sql(f"DELETE FROM {lake.ref('t')} WHERE k < 3")
     report = pipe.refresh()
     assert not differences(lake, pipe, views)
