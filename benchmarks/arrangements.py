@@ -1,8 +1,10 @@
 """A slice of lineitem by l_partkey, searched in an arrangement or scanned: seconds of a refresh by changed parts.
 
 Two views over the same sources, with the hint ARRANGE and without; each refresh follows an update of that many parts.
+With --paying N no view has a hint: after each of N updates of --parts parts the seconds of the refresh are shown, until
+the arrangement pays, is made, and after that; beside it the same view where only hints make any.
 
-python -m benchmarks.arrangements [--scale 1] [--rounds 3]
+python -m benchmarks.arrangements [--scale 1] [--rounds 3] [--engine spark] [--paying 40 --parts 10]
 """
 
 from __future__ import annotations
@@ -29,7 +31,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--engine", choices=("spark", "auto"), default="spark")
+    parser.add_argument("--paying", type=int, metavar="EPOCHS", default=0)
+    parser.add_argument("--parts", type=int, default=10)
     asked = parser.parse_args()
+    if asked.paying:
+        paying(asked)
+        return
     os.environ.setdefault("IVM_DRIVER_MEMORY", "8g")
     import ivm
     from ivm.demo import tpch
@@ -43,7 +51,7 @@ def main() -> None:
         tpch.load(spark, folder / "data", folder / "sources")
         pipes = {}
         for name, hint in HINTS.items():
-            pipes[name] = pipe = ivm.Pipeline(name, spark, folder / name)
+            pipes[name] = pipe = ivm.Pipeline(name, spark, folder / name, engine=asked.engine, arrange="hints")
             for source in ("part", "lineitem"):
                 pipe.source(source, folder / "sources" / source)
             pipe.view("brands", QUERY.format(hint=hint), mode="incremental")
@@ -76,6 +84,52 @@ def main() -> None:
                 {k: s[k] for k in ("rows", "since", "upto")} for s in pipe.status()["arrangements"]
             ]
     print(report.write(f"arrangements_{asked.scale:g}", {"scale": asked.scale, "rounds": asked.rounds, "runs": found}))
+
+
+def paying(asked: argparse.Namespace) -> None:
+    """The same view by what reads cost, and without any arrangement."""
+    os.environ.setdefault("IVM_DRIVER_MEMORY", "8g")
+    import ivm
+    from ivm.demo import tpch
+    from ivm.session import get_session
+
+    spark, every = get_session(), max(int(200_000 * asked.scale) // asked.parts, 1)
+    runs: dict[str, list[dict[str, Any]]] = {"auto": [], "hints": []}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        tpch.generate(folder / "data", asked.scale)
+        tpch.load(spark, folder / "data", folder / "sources")
+        pipes = {}
+        for arrange in runs:
+            pipes[arrange] = pipe = ivm.Pipeline(arrange, spark, folder / arrange, engine=asked.engine, arrange=arrange)
+            for source in ("part", "lineitem"):
+                pipe.source(source, folder / "sources" / source)
+            pipe.view("brands", QUERY.format(hint=""), mode="incremental")
+            pipe.refresh()
+        for number in range(asked.paying):
+            spark.sql(
+                f"UPDATE delta.`{folder}/sources/part` SET p_container = 'c{number}' WHERE p_partkey % {every} = 1"
+            )
+            for arrange, pipe in pipes.items():
+                started = time.perf_counter()
+                view = pipe.refresh().views["brands"]
+                seconds = round(time.perf_counter() - started, 3)
+                (account,) = pipe.context.log.manifest().accounts or (None,)
+                runs[arrange].append(
+                    {
+                        "seconds": seconds,
+                        "apply_s": round(view.seconds, 3),
+                        "balance_s": round(account.balance, 3) if account else None,
+                        "price_s": round(account.price, 3) if account else None,
+                        "made": bool(account and account.made),
+                    }
+                )
+                print(arrange, number, runs[arrange][-1], flush=True)
+        for name, pipe in pipes.items():
+            if not pipe.verify("brands"):
+                raise SystemExit(f"{name}: differs from a recompute")
+    about = {"scale": asked.scale, "parts": asked.parts, "engine": asked.engine}
+    print(report.write(f"paying_{asked.scale:g}_{asked.engine}", {**about, "runs": runs}))
 
 
 if __name__ == "__main__":

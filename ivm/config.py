@@ -1,6 +1,6 @@
 """A pipeline folder as plain data: pipeline.yml, views/*.sql, checks.yml.
 
-    pipeline.yml    name, root, lane, engine, mode, schedule, airflow, retention, checks, audit, sources, views
+    pipeline.yml    name, root, lane, engine, arrange, mode, schedule, airflow, retention, checks, audit, sources, views
                     (settings of views, by name)
     views/NAME.sql  one SELECT; a leading comment block may hold `mode: auto` and `freshness: 1h`
     checks.yml      expectations by view: {view: {delta: [...], state: [...]}}
@@ -31,7 +31,7 @@ from ivm.errors import ConfigError
 from ivm.files import os_reason, read_text, read_yaml
 from ivm.housekeeping import BOUNDS, Retention
 from ivm.names import check_name, is_path, table_ref
-from ivm.parameters import ENGINES, LANES, MODES, check_references, is_url, shown
+from ivm.parameters import ARRANGE, ENGINES, LANES, MODES, check_references, is_url, shown
 from ivm.quality.catalog import check_rules
 from ivm.scheduling import AirflowSettings, OnCommits, Schedule
 from ivm.storage.location import Location
@@ -39,7 +39,8 @@ from ivm.storage.location import Location
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _SETTING = re.compile(r"\s*--\s*(\w+)\s*:\s*(.*?)\s*\Z")
 _PIPELINE_KEYS = {
-    "name", "root", "lane", "engine", "mode", "schedule", "airflow", "retention", "sources", "views", "checks", "audit"
+    "name", "root", "lane", "engine", "arrange", "mode", "schedule", "airflow", "retention", "sources", "views",
+    "checks", "audit",
 }  # fmt: skip
 _SOURCE_KEYS = {"path", "table", "primary_key", "foreign_keys", "effective_date"}
 _VIEW_KEYS = {"mode", "freshness"}
@@ -91,6 +92,7 @@ class PipelineConfig:
     audit: Audits | None = None
     #: "" where the environment tells (see `ivm.parameters.engine`).
     engine: str = ""
+    arrange: str = parameters.AUTO
 
 
 def load_folder(folder: Path) -> PipelineConfig:
@@ -109,6 +111,7 @@ def load_folder(folder: Path) -> PipelineConfig:
         root = Location.of(_expanded(data["root"], folder, "root")).url
         lane = _one_of(data.get("lane", "auto"), LANES, "lane")
         engine = _one_of(data["engine"], ENGINES, "engine") if "engine" in data else ""
+        arrange = _one_of(data.get("arrange", parameters.AUTO), ARRANGE, "arrange")
         mode = _one_of(data.get("mode", "auto"), MODES, "mode")
         schedule = scheduling.schedule(data.get("schedule"), "schedule")
         airflow = scheduling.airflow_settings(data.get("airflow"), "airflow")
@@ -146,6 +149,7 @@ def load_folder(folder: Path) -> PipelineConfig:
         checking,
         audits,
         engine,
+        arrange,
     )
 
 

@@ -22,7 +22,7 @@ from ivm.errors import ConfigError, StateError, ViewError
 from ivm.feed.source import Source
 from ivm.housekeeping import Retention
 from ivm.names import check_name, is_path
-from ivm.parameters import LANES, MODES, shown
+from ivm.parameters import ARRANGE, LANES, MODES, shown
 from ivm.planner import limits as profiles
 from ivm.planner.limits import Limits
 from ivm.quality.suites import as_rules
@@ -85,6 +85,7 @@ class Declarations:
         checking: Checking | None = None,
         clock: Callable[[], datetime] | None = None,
         engine: str = "",
+        arrange: str = parameters.AUTO,
     ) -> None:
         check_name(name, "pipeline")
         if root is None:
@@ -96,6 +97,10 @@ class Declarations:
             raise ConfigError(f"There is no lane {shown(lane)}.", f"Choose one of: {', '.join(LANES)}.")
         if mode not in MODES:
             raise ConfigError(f"There is no mode {shown(mode)}.", f"Choose one of: {', '.join(MODES)}.")
+        if arrange not in ARRANGE:
+            raise ConfigError(
+                f"There is no way {shown(arrange)} to choose arrangements.", f"Choose one of: {', '.join(ARRANGE)}."
+            )
         if checks is not None and not isinstance(checks, Mapping):
             raise ConfigError(
                 f"checks must be a mapping of views to expectations, found {shown(checks)}.", "See docs/pipelines.md."
@@ -146,6 +151,7 @@ class Declarations:
             checks=as_rules(checks or {}),
             checking=checking or Checking(),
             engine=engine,
+            arrange=arrange,
             expect_spark=self._expect_spark,
             owns_session=lambda: self._owns,
         )
@@ -175,6 +181,7 @@ class Declarations:
             checking=config.checking,
             limits=limits,
             engine=config.engine,
+            arrange=config.arrange,
         )
         declared = [
             pipe._declared(s.name, s.location, s.primary_key, dict(s.foreign_keys), s.effective_date)

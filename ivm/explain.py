@@ -170,7 +170,7 @@ class _Named:
 def explain_view(context: Context, view: str) -> Explanation:
     """Explain a compiled view."""
     program = context.compiled[view].program
-    asked = arrangements(context)
+    asked = arrangements(context, context.log.manifest())
     operators: list[Operator] = []
     sql: dict[str, str] = {}
     units: dict[str, str] = {}

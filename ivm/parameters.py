@@ -19,6 +19,8 @@ LANES = ("auto", "native", "spark")
 #: Who may run a refresh's statements: Spark alone, or (`auto`) the embedded engine those that are portable.
 SPARK, AUTO = "spark", "auto"
 ENGINES = (SPARK, AUTO)
+#: Which arrangements are made: also those that pay (`auto`), or only those that hints ask for.
+ARRANGE = (AUTO, "hints")
 
 #: What file systems allow, less what we put below a root.
 MAX_PATH_BYTES, MAX_PART_BYTES = 3_500, 255

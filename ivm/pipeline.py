@@ -48,7 +48,8 @@ class Pipeline(Declarations):
     much (see `ivm.planner.limits`). `mode` is that of views which are declared without one (see `view`); `checking`
     says whether results of checks show values, and whom they are told to. `clock` tells the instant of each epoch, at
     which temporal filters are evaluated (a time with a zone): by default the machine's. `engine` is spark, or auto to
-    let the embedded engine run what it can (see docs/engine.md); $IVM_ENGINE says it where it isn't given.
+    let the embedded engine run what it can (see docs/engine.md); $IVM_ENGINE says it where it isn't given. `arrange` is
+    auto, or hints to make no arrangement that no view asks for (see docs/arrangements.md).
     """
 
     # -- the protocol -----------------------------------------------------------------------------

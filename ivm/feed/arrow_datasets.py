@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ivm.lake.keys import distinct, ends, filtered, wide
 from ivm.lake.shapes import plain
 from ivm.names import WEIGHT
 from ivm.plan.nodes import IN_NEW, IN_OLD, Column
+from ivm.planner.arranging import KeyedRead, least
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 from ivm.table.protocol import Wanted
@@ -239,15 +241,39 @@ class ArrowDatasets(Datasets):
     def _read(
         self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
     ) -> pa.Table:
-        """The rows of the relation's table that any of `wanted` means, each once."""
+        """The rows of the relation's table that any of `wanted` means, each once; it is told how long it took."""
+        started = time.perf_counter()
+        found = self._searched(source, number, columns, wanted)
+        arranged = found is not None
+        if found is None:
+            found = self._scanned_for(source, number, columns, wanted, most)
+        self._tell(source, wanted, time.perf_counter() - started, arranged)
+        return found
+
+    def _searched(
+        self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted]
+    ) -> pa.Table | None:
+        """The rows that are wanted, found in arrangements; None where not all can be."""
+        indexes = [index for w in wanted if (index := source.index(w)) is not None]
+        if len(indexes) < len(wanted):
+            return None
         folder = self._scratch / f"{self.tag}_{source.relation}_{number}"
-        indexes = [source.index(w) for w in wanted]
-        if all(indexes):
-            parts = []
-            for i, (index, wanted_) in enumerate(zip(indexes, wanted, strict=True)):
-                assert index is not None
-                parts.append(but(wanted[:i], index.find(columns, wanted_, folder / str(i))))
-            return pa.concat_tables(parts)
+        parts = [but(wanted[:i], index.find(columns, wanted[i], folder / str(i))) for i, index in enumerate(indexes)]
+        return pa.concat_tables(parts)
+
+    def _tell(self, source: Input, wanted: Sequence[Wanted], seconds: float, arranged: bool) -> None:
+        """What a read took whose place an arrangement could take: of many rows, by keys."""
+        if any(w.between for w in wanted) or (source.rows or 0) <= self._limits.arranged_rows:
+            return
+        changed = source.delta.num_rows if source.delta is not None else 0
+        keys, values = least([tuple(w.columns) for w in wanted]), sum(w.keys.num_rows for w in wanted)
+        many = source.rows or 0, len(source.columns), changed
+        self._found.tell(KeyedRead(source.relation, keys, values, *many, round(seconds, 4), arranged))
+
+    def _scanned_for(
+        self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
+    ) -> pa.Table:
+        folder = self._scratch / f"{self.tag}_{source.relation}_{number}"
         keys = [(w.columns, w.keys, w.between) for w in wanted]
         if source.native:
             return self._reader(source.relation).find(columns, keys, folder, most=most)

@@ -7,6 +7,7 @@ Exact: a read found all rows with its keys, so what it didn't find isn't there.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from ivm.lake import native
 from ivm.lake.keyed import KeyedReader
 from ivm.lake.keys import matching
+from ivm.planner.arranging import KeyedRead
 from ivm.table.protocol import Wanted
 
 
@@ -35,6 +37,19 @@ class FoundRows:
         #: Who reads the versions of tables, and has read what their logs say.
         self._readers: dict[tuple[str, int | None], KeyedReader] = {}
         self._reads: dict[tuple[str, int | None], list[_Read]] = {}
+        self._told: list[KeyedRead] = []
+        self._lock = threading.Lock()
+
+    def tell(self, read: KeyedRead) -> None:
+        """Remember what a keyed read took."""
+        with self._lock:
+            self._told.append(read)
+
+    def take_told(self) -> tuple[KeyedRead, ...]:
+        """What keyed reads took, since that was asked last."""
+        with self._lock:
+            told, self._told = tuple(self._told), []
+        return told
 
     def reader(self, path: str, version: int | None, literals: int) -> KeyedReader:
         """Who finds rows of a table's version by their keys."""

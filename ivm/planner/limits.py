@@ -81,6 +81,10 @@ class Limits:
     # -- what is kept
     #: Epochs that stay apart in the traces when a refresh compacts by itself.
     kept_apart: int = 10
+    #: Of relations of more rows it is weighed whether arrangements pay that nobody asked for.
+    arranged_rows: int = 1_000_000
+    #: Such arrangements hold at most this share of the sources' bytes.
+    arranged_share: float = 0.4
     #: An arrangement whose later batches hold more than this share of its rows is made anew by compaction.
     history_share: float = 0.1
 

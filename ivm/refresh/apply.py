@@ -102,7 +102,7 @@ class Apply:
         self._told(waves, last=True)
         self._record([u for u, o in self.outcomes.items() if o.error], self.attempt)
         self.scratch.drop()
-        drop_unread(self.context)
+        drop_unread(self.context, self.inputs.manifest)
         return self.outcomes
 
     def _incremental(self, waves: Sequence[Sequence[tuple[str, str]]]) -> list[str]:

@@ -5,7 +5,8 @@
 A slice that such keys ask for is searched instead of scanned. An arrangement is a trace: (keys, needed columns, time,
 weight), its times a source's versions or a view's epochs. It follows its relation by deltas, is made anew where these
 don't reach back, and is removed when no view asks for it any more. It is only a copy: one that can't be read, or that
-somebody else changed, is dropped and made anew.
+somebody else changed, is dropped and made anew. One that no view asks for, but that pays (`ivm.refresh.paying`), is
+made once the epoch that tells so is committed, not by a refresh that waits for it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ivm import parameters
 from ivm.engine.rows import stage
 from ivm.errors import ViewError
 from ivm.feed.deltas import source_delta
@@ -27,8 +29,9 @@ from ivm.feed.source import Snapshot, gap
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import EPOCH
+from ivm.planner.arranging import made
 from ivm.refresh.context import Context
-from ivm.refresh.records import Cursor, UnitState, within
+from ivm.refresh.records import Cursor, Manifest, UnitState, within
 from ivm.refresh.relations import frozen_table, unit_table
 from ivm.refresh.views import View
 from ivm.session import error_text
@@ -46,34 +49,46 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Arranged:
-    """An arrangement: the relation and keys that are asked for, in the columns' own spelling, and the views that do."""
+    """An arrangement: its relation and keys, in the columns' own spelling, and the views that ask for it.
+
+    One that no view asks for is there since it pays.
+    """
 
     relation: str
     keys: tuple[str, ...]
     views: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"the arrangement of {self.relation} by {', '.join(self.keys)} (asked for by {', '.join(self.views)})"
+        why = f"asked for by {', '.join(self.views)}" if self.views else "made since it pays"
+        return f"the arrangement of {self.relation} by {', '.join(self.keys)} ({why})"
 
 
-def arrangements(context: Context) -> list[Arranged]:
-    """All that the compiled views ask for."""
+def arrangements(context: Context, manifest: Manifest) -> list[Arranged]:
+    """All that the compiled views ask for, and those that pay, of what they read."""
     readers: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for view, compiled in context.compiled.items():
         for asked in compiled.arranged:
             readers.setdefault(asked, []).append(view)
+    if context.arrange == parameters.AUTO and manifest.accounts:
+        read = {r for c in context.compiled.values() for r in c.program.relations}
+        for paying in made(manifest.accounts):
+            if paying[0] in read:
+                readers.setdefault(paying, [])
     return [Arranged(relation, keys, tuple(views)) for (relation, keys), views in readers.items()]
 
 
 def statuses(context: Context) -> list[dict[str, Any]]:
     """The arrangements that are there: who asks for them, their rows and the times between which they can be read.
 
-    Nothing is compiled for it.
+    Of one that nobody asks for `balance` and `price` (seconds) tell how much speaks for it. Nothing is compiled for it.
     """
     readers: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for view in context.views.values():
         for asked in _hints(view):
             readers.setdefault(asked, []).append(view.name)
+    paying = made(context.log.manifest().accounts) if context.arrange == parameters.AUTO else {}
+    for one in paying:
+        readers.setdefault(one, [])
     found = []
     for (relation, keys), views in readers.items():
         path = context.layout.arrangement(relation, keys)
@@ -83,6 +98,8 @@ def statuses(context: Context) -> list[dict[str, Any]]:
                 "relation": relation,
                 "keys": list(keys),
                 "views": views,
+                "balance": round(paying[relation, keys].balance, 3) if not views else None,
+                "price": round(paying[relation, keys].price, 3) if not views else None,
                 **unknown,
                 "table": path,
                 "error": "",
@@ -110,9 +127,9 @@ def _hints(view: View) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return ()
 
 
-def drop_unread(context: Context) -> None:
-    """Remove the arrangements that no view asks for any more."""
-    kept = {context.layout.arrangement(a.relation, a.keys) for a in arrangements(context)}
+def drop_unread(context: Context, manifest: Manifest) -> None:
+    """Remove the arrangements that no view asks for any more, and that don't pay any more."""
+    kept = {context.layout.arrangement(a.relation, a.keys) for a in arrangements(context, manifest)}
     for folder in context.layout.arrangements.list():
         if folder.url not in kept:
             folder.drop()
@@ -189,13 +206,17 @@ class Arrangements:
     """The arrangements of one epoch, each brought up to date when it is first asked for."""
 
     def __init__(
-        self, context: Context, follow: Callable[[str], Followed], columns: Callable[[str], Sequence[str]]
+        self,
+        context: Context,
+        manifest: Manifest,
+        follow: Callable[[str], Followed],
+        columns: Callable[[str], Sequence[str]],
     ) -> None:
         self.context = context
         self._follow = follow
         self._columns = columns
-        self._asked = arrangements(context)
-        self._traces: dict[Arranged, ArrangedTrace] = {}
+        self._asked = arrangements(context, manifest)
+        self._traces: dict[Arranged, ArrangedTrace | None] = {}
 
     def indexes(self, relation: str, as_of: int) -> tuple[Index, ...]:
         """How a relation's rows at a time can be found by keys."""
@@ -203,7 +224,7 @@ class Arrangements:
         for one in asked:
             if one not in self._traces:
                 self._traces[one] = brought_up(self.context, one, self._follow(relation), self._columns(relation))
-        traces = {a.keys: self._traces[a] for a in asked}
+        traces = {a.keys: trace for a in asked if (trace := self._traces[a]) is not None}
         find = functools.partial(_found, self.context)
         return tuple(
             Index(k, functools.partial(find, t, as_of))
@@ -224,14 +245,20 @@ def _found(
         raise
 
 
-def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Sequence[str]) -> ArrangedTrace:
-    """The trace of an arrangement, following its collection up to now."""
+def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Sequence[str]) -> ArrangedTrace | None:
+    """The trace of an arrangement, following its collection up to now.
+
+    None for one that nobody asks for and that would have to be made anew: it is when the epoch is committed.
+    """
     path = context.layout.arrangement(asked.relation, asked.keys)
     try:
         if own(path).exists() and (trace := _carried_on(path, followed, needed)) is not None:
             return trace
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the copy, its relation is there
         drop_damaged(context, asked, error)
+    if not asked.views:
+        Location.of(path).drop()
+        return None
     return rebuilt(context, asked, followed, needed)
 
 

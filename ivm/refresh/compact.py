@@ -111,7 +111,7 @@ def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compacti
     follow = functools.partial(
         followed, context, snapshots=context.survey()[0], sources=manifest.sources, units=manifest.units
     )
-    for asked in arrangements(context):
+    for asked in arrangements(context, manifest):
         done += _arrangement(context, asked, follow)
     listed = {
         n: _but(manifest.epoch, waiting.get(n, ()))

@@ -73,6 +73,8 @@ class Context:
     checking: Checking = field(default_factory=Checking)
     #: Who may run a refresh's statements (see `ivm.parameters.ENGINES`).
     engine: str = "spark"
+    #: Whether arrangements are made that nobody asked for (see `ivm.parameters.ARRANGE`).
+    arrange: str = "auto"
     #: Statements as the embedded engine runs them.
     translations: Translations = field(default_factory=Translations, repr=False)
     compiled: dict[str, Compiled] = field(default_factory=dict)

@@ -80,10 +80,9 @@ class _Known:
         deltas = {r: self.changed(r, state) for r in unit.reads}
         if None in deltas.values():
             return Estimate(StrategyKind.INCREMENTAL, "incremental", "only what changed is applied")
-        asked = {(a.relation, a.keys) for a in arrangements(self.context)}
         return unit_estimate(
             unit, {r: self.facts(r) for r in (*unit.reads, unit.name)}, {r: n for r, n in deltas.items() if n},
-            state.rows, {r: self.size(r) for r in unit.reads}, asked, past,
+            state.rows, {r: self.size(r) for r in unit.reads}, self._arranged, past,
             self.context.views[view].mode == "incremental", self.context.limits,
         )  # fmt: skip
 
@@ -110,6 +109,10 @@ class _Known:
         if relation not in self._sizes:
             self._sizes[relation] = self._measured(relation)
         return self._sizes[relation]
+
+    @functools.cached_property
+    def _arranged(self) -> set[tuple[str, tuple[str, ...]]]:
+        return {(a.relation, a.keys) for a in arrangements(self.context, self.manifest)}
 
     @functools.cached_property
     def _sizes(self) -> dict[str, Size]:

@@ -315,7 +315,7 @@ def _stored(inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seco
         rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()),
         rows_read=_rows_read(unit, datasets),
         rows_out=batch.num_rows, seconds=seconds + time.perf_counter() - started,
-        cost_incremental=choice.cost_incremental, cost_full=choice.cost_full, engine=engine,
+        cost_incremental=choice.cost_incremental, cost_full=choice.cost_full, engine=engine, reads=inputs.keyed_reads(),
     )  # fmt: skip
 
 

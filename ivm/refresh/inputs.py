@@ -27,6 +27,7 @@ from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, Column, Relation, Unit
+from ivm.planner.arranging import KeyedRead
 from ivm.planner.learned import Past
 from ivm.refresh.arrangements import Arrangements, followed
 from ivm.refresh.context import Context, no_session
@@ -40,6 +41,7 @@ from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import Facts
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
+from ivm.trace.arranged import TIME
 from ivm.trace.store import read_batches
 from ivm.zset.weighted import consolidate
 
@@ -80,7 +82,18 @@ class Inputs:
         follow = functools.partial(
             followed, context, snapshots=self.snapshots, sources=plan.sources, units=self.manifest.units
         )
-        self._arrangements = Arrangements(context, follow, lambda relation: [c.name for c in self.columns(relation)])
+        self._arrangements = Arrangements(
+            context, self.manifest, follow, lambda relation: [c.name for c in self.columns(relation)]
+        )
+
+    def keyed_reads(self) -> tuple[KeyedRead, ...]:
+        """What keyed reads took since that was asked last, of relations that can be arranged."""
+        known = {r for compiled in self.context.compiled.values() for r in compiled.program.relations}
+        return tuple(
+            read
+            for read in self.found.take_told()
+            if read.relation in known and TIME not in {c.name.lower() for c in self.columns(read.relation)}
+        )
 
     @functools.cached_property
     def past(self) -> dict[str, Past]:

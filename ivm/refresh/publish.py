@@ -25,6 +25,7 @@ from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
 from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.lanes import Publishing, publishing
+from ivm.refresh.accounts import settled
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.large import batch_rows, write_anew
@@ -55,6 +56,7 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
         _held(plan, before, held),
         _failing(plan, outcomes, before, trouble),
         before.compacted,
+        settled(context, before, outcomes),
     )
     context.log.record(plan.epoch, "committed", detail=to_json(manifest))
     context.layout.sweep(set(referenced(context, manifest)))

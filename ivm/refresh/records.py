@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from ivm.errors import StateError
 from ivm.lake.log import Head
 from ivm.plan.kinds import Publish, StrategyKind
+from ivm.planner.arranging import Account, KeyedRead
 from ivm.planner.estimate import Estimate
 
 T = TypeVar("T")
@@ -115,6 +116,8 @@ class Manifest:
     failing: dict[str, Failure] = field(default_factory=dict)
     #: The epoch in which the state was compacted last.
     compacted: int = 0
+    #: What speaks for arrangements that nobody asked for, and those that are made for it.
+    accounts: tuple[Account, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,8 @@ class Outcome:
     stamp: int = 0
     #: What ran its statements where both engines may: "embedded", or "spark: " and why; "" where only Spark may.
     engine: str = ""
+    #: Keyed reads of large relations that no outcome before it told of; they were made for several units.
+    reads: tuple[KeyedRead, ...] = ()
 
 
 def to_json(record: Any) -> str:

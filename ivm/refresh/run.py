@@ -227,15 +227,20 @@ def step_publish(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]
 
 
 def step_compact(context: Context) -> None:
-    """Compact where it is due (see `Retention`).
+    """Make the arrangements that pay, and compact where it is due (see `Retention`).
 
-    Its failure is logged: the epoch is committed, and compaction is tried again after the next one.
+    Its failure is logged: the epoch is committed, and what failed is tried again after the next one.
     """
-    from ivm.refresh.compact import compact
-
     every, manifest = context.retention.compact_every, context.log.manifest()
+    if any(a.made for a in manifest.accounts):
+        from ivm.refresh.paying import make_paying
+
+        _compiled(context)
+        make_paying(context, manifest)
     if not every or manifest.epoch - manifest.compacted < every:
         return
+    from ivm.refresh.compact import compact
+
     try:
         _compiled(context)
         for left_out in (c for c in compact(context, context.limits.kept_apart, every // 2) if c.error):

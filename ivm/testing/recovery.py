@@ -77,6 +77,7 @@ class Scene:
     #: Writes of an engine in Spark's place.
     writes: Sequence[Primitive] = ()
     limits: Limits = EMBEDDED
+    arrange: str = "auto"
 
     def __post_init__(self) -> None:
         self._tries = 0
@@ -86,7 +87,8 @@ class Scene:
         """A pipeline as a new process would declare it."""
         handles.forget()
         recent.forget()
-        pipe = Pipeline("faults", self.spark, f"{folder}/root", lane=self.lane, limits=self.limits)
+        root = f"{folder}/root"
+        pipe = Pipeline("faults", self.spark, root, lane=self.lane, limits=self.limits, arrange=self.arrange)
         for name in self.sources:
             pipe.source(name, f"{folder}/sources/{name}")
         for name, sql in self.views.items():

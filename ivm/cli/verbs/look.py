@@ -32,7 +32,7 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
         terminal.table("views", ["view", "rows", "version", "epoch", "strategy", "behind", "reason"], rows)
         if data["arrangements"]:
             arranged = [
-                [a["relation"], ", ".join(a["keys"]), ", ".join(a["views"]), a["rows"], a["since"], a["upto"]]
+                [a["relation"], ", ".join(a["keys"]), _asked_by(a), a["rows"], a["since"], a["upto"]]
                 for a in data["arrangements"]
             ]
             terminal.table("arrangements", ["relation", "by", "asked for by", "rows", "since", "up to"], arranged)
@@ -49,6 +49,16 @@ def status(pipeline: Folder = HERE, as_json: AsJson = False) -> None:
         terminal.warn(data["warnings"])
 
     terminal.shown(data, as_json, show)
+
+
+def _asked_by(arrangement: dict[str, Any]) -> str:
+    """The views that ask for an arrangement, or what speaks for one that none asks for.
+
+    >>> _asked_by({"views": [], "balance": 3.21, "price": 4.5})
+    'nobody; it pays: 3.2 of 4.5 s are left'
+    """
+    left = f"nobody; it pays: {arrangement['balance']:.1f} of {arrangement['price']:.1f} s are left"
+    return ", ".join(arrangement["views"]) or left
 
 
 def _behind(freshness: dict[str, Any] | None) -> str:
