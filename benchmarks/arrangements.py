@@ -114,7 +114,8 @@ def paying(asked: argparse.Namespace) -> None:
                 started = time.perf_counter()
                 view = pipe.refresh().views["brands"]
                 seconds = round(time.perf_counter() - started, 3)
-                (account,) = pipe.context.log.manifest().accounts or (None,)
+                accounts = pipe.context.log.manifest().accounts
+                account = next((a for a in accounts if a.relation == "lineitem"), None)
                 runs[arrange].append(
                     {
                         "seconds": seconds,

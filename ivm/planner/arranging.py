@@ -21,13 +21,15 @@ from typing import TypeAlias
 Keys: TypeAlias = tuple[tuple[str, ...], ...]
 
 #: Seconds for each value (rows times columns) of an arrangement that is made: Spark sorts it and writes its files.
-MADE_VALUE = 0.25e-6
+#: Measured on two cores with three columns of TPC-H's lineitem: 0.13e-6 at SF1, 0.24e-6 at SF5, 0.39e-6 at SF10.
+MADE_VALUE = 0.3e-6
 #: Seconds that starting a session takes, where there is none to make it.
 STARTED = 10.0
 #: Seconds of following a relation in an epoch, and for each of its changed rows.
-FOLLOWED, FOLLOWED_ROW = 0.05, 5e-6
-#: Seconds of any search, and the rows of an arrangement that are read together for one key.
-SEARCHED, GROUP = 0.02, 65_536
+FOLLOWED, FOLLOWED_ROW = 0.01, 5e-6
+#: Seconds of any search, and the rows of an arrangement that are read together for one key. Measured at SF10 (60 M
+#: rows, a scan takes 0.7 s): one key 0.03, ten 0.09, a hundred 0.26, a thousand 0.40, ten thousand 0.67.
+SEARCHED, GROUP = 0.02, 200_000
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,7 @@ class Account:
     balance: float = 0.0
     price: float = 0.0
     scan: float = 0.0
-    #: Rows and columns of the relation when it was last seen.
-    rows: int = 0
+    #: How many columns of the relation views read, when it was last seen.
     columns: int = 0
 
 
@@ -105,7 +106,7 @@ def searched(read: KeyedRead) -> float:
 
     >>> scan = KeyedRead("lineitem", (("part",),), 10, 6_000_000, 3, 10, seconds=0.3)
     >>> round(searched(scan), 3), round(searched(replace(scan, values=10_000)), 3)
-    (0.051, 0.32)
+    (0.105, 0.32)
     """
     groups = max(1.0, read.rows / GROUP)
     return SEARCHED + read.seconds * -math.expm1(-read.values / groups)
@@ -116,7 +117,7 @@ def _after(account: Account, reads: Sequence[KeyedRead], history_share: float, s
     if reads:
         newest = reads[-1]
         price = newest.rows * newest.columns * MADE_VALUE * len(account.keys) + (0.0 if session else STARTED)
-        account = replace(account, price=price, rows=newest.rows, columns=newest.columns)
+        account = replace(account, price=price, columns=newest.columns)
         changed = max(r.changed for r in reads)
         upkeep += changed * FOLLOWED_ROW + account.price * changed / (history_share * max(1, newest.rows))
     for read in reads:

@@ -158,8 +158,12 @@ def followed(
     snapshots: Mapping[str, Snapshot],
     sources: Mapping[str, Cursor],
     units: Mapping[str, UnitState],
+    read: Callable[[str, int], pa.Table | None] = lambda _relation, _after: None,
 ) -> Followed:
-    """A source up to its cursor, its times versions; or a view as of the last committed epoch, its times epochs."""
+    """A source up to its cursor, its times versions; or a view as of the last committed epoch, its times epochs.
+
+    `read` gives a source's delta after a version where that was read before, of the columns that views read.
+    """
     if relation not in sources:
         state = units[relation]
         schema = arrow_schema(state.schema)
@@ -187,6 +191,9 @@ def followed(
     def fed(after: int, mark: str, columns: Sequence[str]) -> pa.Table | None:
         if gap(snapshot, after, at.table_id, mark):
             return None
+        known = read(relation, after)
+        if known is not None and set(columns) <= set(known.column_names):
+            return known.select([*columns, WEIGHT])
         try:
             found = source_delta(snapshot, after, upto, columns, context.spark, context.limits.delta_rows)
             return found if isinstance(found, pa.Table) else None

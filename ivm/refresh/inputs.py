@@ -80,7 +80,12 @@ class Inputs:
         self._clocks = context.clocks
         self._values: dict[tuple[str, int | None], tuple[pa.Table, pa.Table]] = {}
         follow = functools.partial(
-            followed, context, snapshots=self.snapshots, sources=plan.sources, units=self.manifest.units
+            followed,
+            context,
+            snapshots=self.snapshots,
+            sources=plan.sources,
+            units=self.manifest.units,
+            read=self._read_before,
         )
         self._arrangements = Arrangements(
             context, self.manifest, follow, lambda relation: [c.name for c in self.columns(relation)]
@@ -88,10 +93,11 @@ class Inputs:
 
     def keyed_reads(self) -> tuple[KeyedRead, ...]:
         """What keyed reads took since that was asked last, of relations that can be arranged."""
-        known = {r for compiled in self.context.compiled.values() for r in compiled.program.relations}
+        told = self.found.take_told()
+        known = {r for c in self.context.compiled.values() for r in c.program.relations} if told else set()
         return tuple(
             read
-            for read in self.found.take_told()
+            for read in told
             if read.relation in known and TIME not in {c.name.lower() for c in self.columns(read.relation)}
         )
 
@@ -171,6 +177,15 @@ class Inputs:
                 raise
             self._deltas[key] = delta if delta.num_rows else None
         return self._deltas[key]
+
+    def _read_before(self, relation: str, after: int) -> pa.Table | None:
+        """A source's delta since a version, where it was read for a unit and is in this process."""
+        key = _key(relation, Cursor(after))
+        if key in self._deltas and self._deltas[key] is None:
+            schema = _only(self.snapshots[relation].schema, self.columns(relation))
+            return schema.append(pa.field(WEIGHT, pa.int32())).empty_table()
+        delta = self._deltas.get(key)
+        return delta if isinstance(delta, pa.Table) else None
 
     def told(self, unit: Unit, state: UnitState) -> dict[str, int]:
         """About how many rows of a unit's sources changed, by their logs; without those that don't tell, or didn't."""

@@ -19,6 +19,7 @@ from tests.scenes import change
 
 BY_PART, BY_ORDER = ("l_partkey",), ("l_orderkey",)
 SCAN = KeyedRead("lineitem", (BY_PART,), values=10, rows=6_000_000, columns=3, changed=100, seconds=0.3)
+PRICE = SCAN.rows * SCAN.columns * arranging.MADE_VALUE
 
 
 def always(_):
@@ -34,13 +35,13 @@ def test_they_are_made_once_the_scans_have_cost_what_making_them_costs():
     while not made(accounts):
         accounts, epochs = after(accounts, [SCAN]), epochs + 1
     (account,) = accounts
-    assert account.price == pytest.approx(4.5)
+    assert account.price == pytest.approx(PRICE)
     assert account.price / 0.25 < epochs < account.price / 0.15
     assert set(made(accounts)) == {("lineitem", BY_PART)}
 
 
 def test_they_are_dropped_once_they_have_cost_as_much_unused():
-    accounts = (Account("lineitem", (BY_PART,), True, balance=1.0, price=4.5, scan=0.3),)
+    accounts = (Account("lineitem", (BY_PART,), True, balance=1.0, price=PRICE, scan=0.3),)
     used = after(accounts, [replace(SCAN, seconds=0.02, arranged=True)])
     assert used[0].balance > 1.0
     epochs = 0
@@ -69,7 +70,7 @@ def test_a_read_by_several_keys_needs_an_arrangement_for_each():
     while not made(accounts):
         accounts = after(accounts, [both])
     assert set(made(accounts)) == {("lineitem", BY_PART), ("lineitem", BY_ORDER)}
-    assert accounts[0].price == pytest.approx(9.0)
+    assert accounts[0].price == pytest.approx(2 * PRICE)
 
 
 def test_what_does_not_fit_is_not_made():
@@ -99,7 +100,7 @@ def test_who_knew_all_reads_to_come_would_have_paid_at_least_a_third(seed):
         epochs += [dice.randint(0, 4 if busy else 1) for _ in range(dice.randint(1, 80))]
     search = searched(SCAN)
     upkeep = [
-        arranging.FOLLOWED + (SCAN.changed * arranging.FOLLOWED_ROW + 4.5 * SCAN.changed / 600_000 if n else 0)
+        arranging.FOLLOWED + (SCAN.changed * arranging.FOLLOWED_ROW + PRICE * SCAN.changed / 600_000 if n else 0)
         for n in epochs
     ]
     accounts, paid, there = (), 0.0, False
@@ -107,13 +108,13 @@ def test_who_knew_all_reads_to_come_would_have_paid_at_least_a_third(seed):
         paid += n * search + kept if there else n * SCAN.seconds
         reads = [replace(SCAN, seconds=search, arranged=True) if there else SCAN] * n
         accounts = after(accounts, reads)
-        paid += 0 if there or not made(accounts) else 4.5
+        paid += 0 if there or not made(accounts) else PRICE
         there = bool(made(accounts))
     best = [0.0, float("inf")]
     for n, kept in zip(epochs, upkeep, strict=True):
-        scanned, arranged = best[0] + n * SCAN.seconds, min(best[1], best[0] + 4.5) + n * search + kept
+        scanned, arranged = best[0] + n * SCAN.seconds, min(best[1], best[0] + PRICE) + n * search + kept
         best = [min(scanned, arranged), arranged]
-    assert paid <= 3 * min(best) + 2 * 4.5
+    assert paid <= 3 * min(best) + 2 * PRICE
 
 
 # -- in a pipeline --------------------------------------------------------------------------------
@@ -230,3 +231,11 @@ def test_one_of_a_relation_that_is_read_no_more_is_removed(paying):
         pipe = paying.pipeline(paying.folder)
         assert pipe.refresh().ok
     assert [f.name.rsplit("_", 1)[0] for f in pipe.context.layout.arrangements.list()] == ["customers__by_cust"]
+
+
+def test_a_delta_that_was_read_for_views_is_not_read_again_for_an_arrangement(paying, monkeypatch, searches):
+    refreshed(paying)
+    monkeypatch.setattr("ivm.refresh.arrangements.source_delta", pytest.fail)
+    for _ in range(2):
+        refreshed(paying)
+    assert searches
