@@ -31,6 +31,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.epochs import CONFIGURATION
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import TABLE, heads_of, inspect_tables, paths
+from ivm.refresh.paying import make_paying
 from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Failure, Manifest, Ranges, UnitState, to_json, with_epoch, within
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
@@ -63,6 +64,7 @@ class Compaction:
 def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compaction]:
     """Compact all traces, published tables and the epoch log of a pipeline that has no open epoch.
 
+    Arrangements that pay and aren't there are made first.
     Of a unit with fewer than `least` batches since it was compacted only files that nobody needs any more are removed:
     its tables are read and written as a whole, which its few batches don't cost who reads them.
 
@@ -72,6 +74,7 @@ def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compacti
     manifest = context.log.manifest()
     if manifest.epoch == 0 or context.log.open_epoch() is not None:
         return []
+    make_paying(context, manifest)
     units = {u.name: u for c in context.compiled.values() for u in c.program.units}
     done: list[Compaction] = []
     rewritten: set[str] = set()

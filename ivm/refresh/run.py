@@ -232,12 +232,12 @@ def step_compact(context: Context) -> None:
     Its failure is logged: the epoch is committed, and what failed is tried again after the next one.
     """
     every, manifest = context.retention.compact_every, context.log.manifest()
-    if any(a.made for a in manifest.accounts):
-        from ivm.refresh.paying import make_paying
-
-        _compiled(context)
-        make_paying(context, manifest)
     if not every or manifest.epoch - manifest.compacted < every:
+        if any(a.made for a in manifest.accounts):
+            from ivm.refresh.paying import make_paying
+
+            _compiled(context)
+            make_paying(context, manifest)
         return
     from ivm.refresh.compact import compact
 

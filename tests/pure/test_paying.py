@@ -176,6 +176,17 @@ def test_what_pays_is_made_after_the_epoch_and_searched_by_the_next(paying, sear
     assert "searched in the arrangement of orders by cust (made since it pays)" in str(pipe.explain("named"))
 
 
+def test_a_compaction_makes_it_where_it_is_a_task_of_its_own(paying, searches, monkeypatch):
+    """As Airflow's is."""
+    monkeypatch.setattr("ivm.refresh.run.step_compact", lambda _: None)
+    pipe = refreshed(paying)
+    assert pipe.status()["arrangements"] == []
+    pipe.compact()
+    assert len(pipe.status()["arrangements"]) == 2
+    refreshed(paying)
+    assert searches
+
+
 def test_only_hints_ask_for_some_where_that_is_set(paying, searches):
     refreshed(paying)
     paying.arrange = "hints"
