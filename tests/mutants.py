@@ -32,6 +32,7 @@ DELTA_TESTS = (
 )
 #: Those without a JVM first: most mutants end there.
 PROTOCOL_TESTS = (
+    "tests/pure/test_paying.py",
     "tests/pure/test_handles.py",
     "tests/pure/test_recent.py",
     "tests/pure/test_whole.py",
@@ -126,6 +127,12 @@ DELTA: tuple[Mutant, ...] = (
 
 #: Steps left out, steps in another order, filters and comparisons that are lost.
 PROTOCOL: tuple[Mutant, ...] = (
+    ("following a relation costs nothing", "ivm/planner/arranging.py",
+     "account.balance + gain - upkeep", "account.balance + gain"),
+    ("a refresh waits for an arrangement that nobody asked for", "ivm/refresh/arrangements.py",
+     "    if not asked.views:\n", "    if False:\n"),
+    ("an arrangement lacks a row of the delta that views read", "ivm/refresh/arrangements.py",
+     "return known.select([*columns, WEIGHT])", "return known.select([*columns, WEIGHT]).slice(1)"),
     ("a merge is made twice", "ivm/lake/bags.py",
      "        return False\n    columns = [", "        pass\n    columns = ["),
     ("an append is made twice", "ivm/lake/native.py",

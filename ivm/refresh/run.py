@@ -232,19 +232,20 @@ def step_compact(context: Context) -> None:
     Its failure is logged: the epoch is committed, and what failed is tried again after the next one.
     """
     every, manifest = context.retention.compact_every, context.log.manifest()
-    if not every or manifest.epoch - manifest.compacted < every:
-        if any(a.made for a in manifest.accounts):
-            from ivm.refresh.paying import make_paying
-
-            _compiled(context)
-            make_paying(context, manifest)
+    due = bool(every) and manifest.epoch - manifest.compacted >= every
+    if not due and not any(account.made for account in manifest.accounts):
         return
-    from ivm.refresh.compact import compact
-
     try:
         _compiled(context)
-        for left_out in (c for c in compact(context, context.limits.kept_apart, every // 2) if c.error):
-            _log.warning("compaction left out %s: %s", left_out.table, left_out.error)
+        if due:
+            from ivm.refresh.compact import compact
+
+            for left_out in (c for c in compact(context, context.limits.kept_apart, every // 2) if c.error):
+                _log.warning("compaction left out %s: %s", left_out.table, left_out.error)
+        else:
+            from ivm.refresh.paying import make_paying
+
+            make_paying(context, manifest)
     except Exception as error:  # noqa: BLE001 - what was published stays published
         _log.warning("compaction after epoch %s failed: %s", manifest.epoch, error_text(error) or type(error).__name__)
 
