@@ -28,7 +28,7 @@ STARTED = 10.0
 #: Seconds of following a relation in an epoch, and for each of its changed rows.
 FOLLOWED, FOLLOWED_ROW = 0.01, 5e-6
 #: Seconds of any search, and the rows of an arrangement that are read together for one key. Measured at SF10 (60 M
-#: rows, a scan takes 0.7 s): one key 0.03, ten 0.09, a hundred 0.26, a thousand 0.40, ten thousand 0.67.
+#: rows, a scan takes 0.5 s): one key 0.03, ten 0.09, a hundred 0.26, a thousand 0.40, ten thousand 0.67.
 SEARCHED, GROUP = 0.02, 200_000
 
 
