@@ -258,7 +258,12 @@ class ArrowDatasets(Datasets):
         if len(indexes) < len(wanted):
             return None
         folder = self._scratch / f"{self.tag}_{source.relation}_{number}"
-        parts = [but(wanted[:i], index.find(columns, wanted[i], folder / str(i))) for i, index in enumerate(indexes)]
+        parts = []
+        for i, index in enumerate(indexes):
+            found = index.find(columns, wanted[i], folder / str(i))
+            if found is None:
+                return None
+            parts.append(but(wanted[:i], found))
         return pa.concat_tables(parts)
 
     def _tell(self, source: Input, wanted: Sequence[Wanted], seconds: float, arranged: bool) -> None:

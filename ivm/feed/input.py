@@ -16,10 +16,13 @@ from ivm.table.protocol import Wanted
 
 @dataclass(frozen=True)
 class Index:
-    """The same rows arranged by `keys`; `find` gives those that are wanted (columns, keys, scratch folder)."""
+    """The same rows arranged by `keys`; `find` gives those that are wanted (columns, keys, scratch folder).
+
+    None where it can't be read: the relation itself can.
+    """
 
     keys: tuple[str, ...]
-    find: Callable[[Sequence[str], Wanted, Location], pa.Table]
+    find: Callable[[Sequence[str], Wanted, Location], pa.Table | None]
 
 
 @dataclass(frozen=True)

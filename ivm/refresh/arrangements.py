@@ -231,25 +231,27 @@ class Arrangements:
         for one in asked:
             if one not in self._traces:
                 self._traces[one] = brought_up(self.context, one, self._follow(relation), self._columns(relation))
-        traces = {a.keys: trace for a in asked if (trace := self._traces[a]) is not None}
-        find = functools.partial(_found, self.context)
+        traces = {a: trace for a in asked if (trace := self._traces[a]) is not None}
         return tuple(
-            Index(k, functools.partial(find, t, as_of))
-            for k, t in traces.items()
-            if t.description.since.reached_by(as_of)
+            Index(one.keys, functools.partial(self._found, one, as_of))
+            for one, trace in traces.items()
+            if trace.description.since.reached_by(as_of)
         )
 
-
-def _found(
-    context: Context, trace: ArrangedTrace, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Location
-) -> pa.Table:
-    try:
-        return trace.matching(
-            as_of, columns, [(wanted.columns, wanted.keys, wanted.between)], scratch, context.limits.literal_keys
-        )
-    except Exception:
-        Location.of(trace.path).drop()  # the views that search it are built anew this time, and it by the next refresh
-        raise
+    def _found(
+        self, asked: Arranged, as_of: int, columns: Sequence[str], wanted: Wanted, scratch: Location
+    ) -> pa.Table | None:
+        """The rows that are wanted at a time; None where the arrangement can't be read, which it is told once."""
+        trace = self._traces[asked]
+        if trace is None:
+            return None
+        keys = [(wanted.columns, wanted.keys, wanted.between)]
+        try:
+            return trace.matching(as_of, columns, keys, scratch, self.context.limits.literal_keys)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the copy, its relation is there
+            drop_damaged(self.context, asked, error)
+            self._traces[asked] = None
+            return None
 
 
 def brought_up(context: Context, asked: Arranged, followed: Followed, needed: Sequence[str]) -> ArrangedTrace | None:

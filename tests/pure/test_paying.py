@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -226,6 +227,20 @@ def test_one_that_was_removed_is_made_again_after_a_refresh_without_it(paying, s
     assert len(pipe.status()["arrangements"]) == 2
     refreshed(paying)
     assert searches
+
+
+def test_one_that_cannot_be_searched_is_replaced_by_a_scan(paying, searches, caplog):
+    pipe = refreshed(paying)
+    folders = [Path(a["table"]) for a in pipe.status()["arrangements"]]
+    for file in (f for folder in folders for f in folder.glob("*.parquet")):
+        file.unlink()
+    pipe = refreshed(paying)
+    assert searches
+    assert "(made since it pays) is dropped and made anew" in caplog.text
+    assert len(pipe.status()["arrangements"]) == 2
+    caplog.clear()
+    refreshed(paying)
+    assert "made anew" not in caplog.text
 
 
 def test_none_is_made_beyond_their_share_of_the_bytes(paying):
