@@ -115,6 +115,13 @@ def test_everybody_takes_a_turn_after_each_change(party):
     assert "no_op_s" not in records["duckdb"]
 
 
+def test_rebuilds_take_part_in_the_last_round_to_warm_up_only(party):
+    run(contest.contest, party, "tpch", rounds=1, warm_up=3, engines=("spark", "rebuild"))
+    rounds = " ".join(party.told[3:]).split("change 0.001 ")[1:]
+    assert [r.split()[:3].count("rebuild") for r in rounds] == [0, 0, 1, 1]
+    assert all(r.split()[:3].count("spark") == 2 for r in rounds), "a refresh, and one that finds nothing to do"
+
+
 def test_what_an_earlier_run_left_is_no_first_build(party):
     party.left = {"spark": [7.0], "rebuild": [8.0, 9.0]}
     found = run(contest.contest, party, "tpch", rounds=1, warm_up=0, engines=("spark", "auto", "rebuild"))

@@ -3,7 +3,8 @@
     round = change the sources, then each contestant in an order that changes from round to round
     phases = first build, changes, one changed row, (the same two from the shell), verification
 
-A refresh that finds nothing to do is timed right after each refresh of ivm's.
+A refresh that finds nothing to do is timed right after each refresh of ivm's. Those that build all views anew warmed up
+in the first builds: of the rounds that aren't measured they take part in the last one only.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class _Contest:
         rounds = self._asked.warm_up + self._asked.rounds
         shells = self._asked.rounds * (1 + 2 * len(self._own)) if self._asked.shell else 0
         builds = len(self._all) + (REBUILD in self._all and not self._lake.there(REBUILD))
-        self._steps.expect(builds + (rounds + self._asked.rounds + 1) * (1 + len(self._all)) + shells + 1)
+        turns_of_all = sum(1 + len(self._turns(number)) for number in range(rounds))
+        self._steps.expect(builds + turns_of_all + (self._asked.rounds + 1) * (1 + len(self._all)) + shells + 1)
         self._first_builds()
         for number in range(rounds):
             self._change(number)
@@ -75,12 +77,17 @@ class _Contest:
         for name in names:
             self._records[name].first_build_s += self._lake.built(name)
 
+    def _turns(self, number: int) -> list[str]:
+        """Who takes part in a round of changes, in its order."""
+        last_to_warm_up = self._asked.warm_up - 1
+        return [n for n in turns(list(self._all), number) if n in self._own or number >= last_to_warm_up]
+
     def _change(self, number: int) -> None:
         measured = number >= self._asked.warm_up
         title = f"round {number + 1}{'' if measured else ' (warm-up)'}"
         self._steps.at(f"{title}: {self._asked.fraction:g} of all rows change")
         self._lake.change(self._asked.fraction)
-        for name in turns(list(self._all), number):
+        for name in self._turns(number):
             self._steps.at(f"{title}: {name}")
             taken = self._all[name].run()
             idle = self._all[name].run().seconds if name in self._own else None
