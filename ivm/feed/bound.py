@@ -85,4 +85,7 @@ def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[C
     path = scratch / f"{name.lstrip('_')}.parquet"
     parquet.write(data, path, ROW_GROUP)
     ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
-    spark.read.schema(ddl).parquet(path.spark).createOrReplaceTempView(name)
+    frame = spark.read.schema(ddl).parquet(path.spark)
+    if data.num_rows <= ROW_GROUP:
+        frame = frame.coalesce(1)  # as it is: said, so that Spark shuffles nothing to group what it joins
+    frame.createOrReplaceTempView(name)
