@@ -150,6 +150,10 @@ class Frame:
     def limit(self, rows: int) -> Frame:
         return Frame(self.session, f"SELECT * FROM ({self.text}) LIMIT {rows}")
 
+    def coalesce(self, partitions: int) -> Frame:
+        """The rows are one partition."""
+        return self
+
     def toDF(self, *names: str) -> Frame:  # noqa: N802 - Spark's name
         listed = ", ".join(f'"{n}"' for n in names)
         return Frame(self.session, f"SELECT * FROM ({self.text}) AS named({listed})")
