@@ -55,6 +55,7 @@ TINY = replace(
     searched_rows=-1,
     delta_rows=1,
     slice_rows=1,
+    partition_rows=-1,
     summed_rows=1,
     result_rows=1,
     compare_rows=0,

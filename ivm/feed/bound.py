@@ -29,9 +29,10 @@ ROW_GROUP = 65_536
 class Bound:
     """The names of an epoch's wave, shared by its datasets."""
 
-    def __init__(self, spark: Callable[[], SparkSession], scratch: Location) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], scratch: Location, partition_rows: int) -> None:
         self._spark = spark
         self._scratch = scratch
+        self._partition_rows = partition_rows
         self._rows: dict[str, tuple[pa.Table, tuple[Column, ...]]] = {}
         self._made: dict[str, Callable[[], None]] = {}
         self._ready: set[str] = set()
@@ -65,7 +66,7 @@ class Bound:
                     self._made[name]()
                 else:
                     # Spark has them now; no engine in this process asks after Spark did.
-                    register(self._spark(), name, *self._rows.pop(name), self._scratch)
+                    register(self._spark(), name, *self._rows.pop(name), self._scratch, self._partition_rows)
                 self._ready.add(name)
 
     def drop(self, names: Iterable[str]) -> None:
@@ -79,13 +80,23 @@ class Bound:
                     self._spark().catalog.dropTempView(name)
 
 
-def register(spark: SparkSession, name: str, data: pa.Table, columns: Sequence[Column], scratch: Location) -> None:
-    """Write rows as one Parquet file and give it a name in Spark, with Spark's own types."""
+def register(
+    spark: SparkSession,
+    name: str,
+    data: pa.Table,
+    columns: Sequence[Column],
+    scratch: Location,
+    partition_rows: int,
+) -> None:
+    """Write rows as one Parquet file and give it a name in Spark, with Spark's own types.
+
+    Up to `partition_rows` are one partition.
+    """
     # A leading underscore would hide the file from Spark.
     path = scratch / f"{name.lstrip('_')}.parquet"
     parquet.write(data, path, ROW_GROUP)
     ddl = ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
     frame = spark.read.schema(ddl).parquet(path.spark)
-    if data.num_rows <= ROW_GROUP:
-        frame = frame.coalesce(1)  # as it is: said, so that Spark shuffles nothing to group what it joins
+    if data.num_rows <= partition_rows:
+        frame = frame.coalesce(1)  # said, so that Spark shuffles nothing to group what it joins
     frame.createOrReplaceTempView(name)

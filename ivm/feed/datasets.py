@@ -106,7 +106,7 @@ class Datasets(ABC):
     ) -> None:
         self._spark = spark
         #: The names that stand for rows of this process.
-        self.bound = bound or Bound(spark, scratch)
+        self.bound = bound or Bound(spark, scratch, limits.partition_rows)
         self._scratch = scratch
         #: All names have it: no two datasets share one.
         self.tag = tag

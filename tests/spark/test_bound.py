@@ -8,7 +8,6 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from ivm.feed import bound
 from ivm.feed.bound import register
 from ivm.plan.nodes import Column
 from ivm.session import statements
@@ -33,7 +32,7 @@ def given(spark, tmp_path):
     """Two names that stand for rows."""
     for name, step in (("one", 1), ("other", 2)):
         rows = pa.table({"k": [n * step for n in range(50)], "v": list(range(50))})
-        register(spark, name, rows, COLUMNS, Location.of(str(tmp_path)))
+        register(spark, name, rows, COLUMNS, Location.of(str(tmp_path)), 50)
     yield spark
     for name in ("one", "other"):
         spark.catalog.dropTempView(name)
@@ -56,9 +55,8 @@ def test_few_rows_are_joined_and_grouped_without_a_shuffle(given, capsys):
     assert found == Counter((2 * n, joined.get(2 * n, 0) - n) for n in range(50) if joined.get(2 * n, 0) != n)
 
 
-def test_many_rows_are_read_by_several_tasks(spark, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(bound, "ROW_GROUP", 49)
-    register(spark, "many", pa.table({"k": range(50), "v": range(50)}), COLUMNS, Location.of(str(tmp_path)))
+def test_many_rows_are_read_by_several_tasks(spark, tmp_path, capsys):
+    register(spark, "many", pa.table({"k": range(50), "v": range(50)}), COLUMNS, Location.of(str(tmp_path)), 49)
     try:
         assert "Coalesce" not in plan(spark.table("many"), capsys)
         assert spark.table("many").count() == 50

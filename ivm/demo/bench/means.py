@@ -52,6 +52,7 @@ MEANS = (
     EVERYTHING,
     Mean("threads", "one statement after the other", {"threads": 1}),
     Mean("small statements", "settings for large ones for all", {"small_statement_rows": 0}, engines=(SPARK,)),
+    Mean("one partition", "Spark is not told that a slice is one", {"partition_rows": -1}, engines=(SPARK,)),
     Mean("groups by key", "statements read accumulators whole", {"searched_rows": _ALL}),
     Mean("found rows kept", "each wave reads its rows anew", {"found_rows": 0}),
     Mean("own slices", "each unit reads what any asked for of a relation", {"shared_rows": _ALL}),
