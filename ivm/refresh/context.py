@@ -15,6 +15,7 @@ from ivm.errors import IvmError, UnseenError, ViewError
 from ivm.feed.source import Snapshot, Source, inspect, is_newest
 from ivm.housekeeping import Retention
 from ivm.lake.types import padded_columns
+from ivm.names import is_path
 from ivm.plan.kinds import BY_ITS_SOURCES
 from ivm.plan.nodes import Clock, Column, Relation
 from ivm.planner.limits import EMBEDDED, Limits
@@ -25,6 +26,7 @@ from ivm.refresh.views import Compiled, View, compile_view, in_order
 from ivm.session import SparkAnalyzer, apart, starts_plain
 from ivm.sql.padding import padded_names
 from ivm.sql.text import query_tree, relation_tables
+from ivm.storage.location import Location
 from ivm.storage.lock import exclusive
 from ivm.trace.store import Layout
 
@@ -134,8 +136,16 @@ class Context:
 
         None where only a session can tell, which one thread shall start.
         """
+        wanted = list(sources)
+        if all(self._is_near(source) for source in wanted):
+            return [self._look_without_spark(source) for source in wanted]
         with ThreadPoolExecutor(LOOKS) as pool:
-            return list(pool.map(self._look_without_spark, sources))
+            return list(pool.map(self._look_without_spark, wanted))
+
+    def _is_near(self, source: Source) -> bool:
+        """Whether a look takes less time than a thread: it was looked at before, and lies on a disk."""
+        known = self._looked.get((source, self.lane))
+        return known is not None and is_path(source.location) and Location.of(known.path).local
 
     def _look_without_spark(self, source: Source) -> Snapshot | IvmError | None:
         try:
@@ -198,7 +208,7 @@ class Context:
             name = view.name.lower()
             try:
                 self._check_there(view, missing or {})
-                result = compile_view(view, relations, analyzer, self.layout.programs, raises)
+                result = compile_view(view, relations, analyzer, self.layout.programs, raises, self.compiled.get(name))
             except UnseenError:
                 raise
             except IvmError as error:
@@ -216,11 +226,11 @@ class Context:
 
     def _analyzer(self) -> SparkAnalyzer:
         """The caller's session answers, which has its variables."""
-        return SparkAnalyzer((self._callers or self.spark)())
+        return SparkAnalyzer(self.asked())
 
     def _raises(self) -> bool:
         """Whether what overflows raises an error in the session, or would in the one that this process would start."""
-        return (not self.has_session() and starts_plain()) or SparkAnalyzer(self.spark()).raises()
+        return (not self.has_session() and starts_plain()) or SparkAnalyzer(self.asked()).raises()
 
     @property
     def clocks(self) -> dict[str, Clock]:
@@ -281,6 +291,10 @@ class Context:
                 yield
             finally:
                 self.log.fence, self.spark, self._callers = None, callers, None
+
+    def asked(self) -> SparkSession:
+        """The caller's session, which a step only asks: what it runs and sets is its own session's."""
+        return (self._callers or self.spark)()
 
     def _own(self, callers: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
         """A session apart from the caller's, made when it is first asked for.

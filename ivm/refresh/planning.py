@@ -178,12 +178,12 @@ def _settings_now(context: Context, may_start: bool, moved: bool) -> dict[str, s
     of all such sessions.
     """
     if context.has_session():
-        return settings(context.spark())
+        return settings(context.asked())
     if not moved:
         return {}
     if starts_plain():
         return STARTED
-    return settings(context.spark()) if may_start else {}
+    return settings(context.asked()) if may_start else {}
 
 
 def of_its_own(failure: Failure) -> bool:

@@ -9,9 +9,10 @@ A unit keeps those under which it was built. Settings that only change how fast 
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,20 +47,27 @@ _LEGACY = "spark.sql.legacy."
 
 def settings(spark: SparkSession) -> dict[str, str]:
     """The time zone, and each other setting that results go by where it isn't Spark's default."""
-    watched = {k: v for k, v in _all(spark).items() if k in _DEFAULTS or k.startswith(_LEGACY)}
+    known = _all(spark)
+    watched = {k: v for k, v in known.items() if k in _DEFAULTS or k.startswith(_LEGACY)}
     own = {k: v for k, v in watched.items() if v.lower() != _DEFAULTS.get(k, "false")}
-    return {TIME_ZONE: str(spark.conf.get(TIME_ZONE, "UTC")), **dict(sorted(own.items()))}
+    zone = known.get(TIME_ZONE) or str(spark.conf.get(TIME_ZONE, "UTC"))
+    return {TIME_ZONE: zone, **dict(sorted(own.items()))}
 
 
 def _all(spark: SparkSession) -> dict[str, str]:
     """All settings, in one answer of the JVM where it is this process's: asked for each by itself they take 30 ms."""
     try:
-        mapper = spark._jvm.com.fasterxml.jackson.databind.ObjectMapper()  # type: ignore[union-attr]
-        told = mapper.writeValueAsString(spark.conf._jconf.getAllAsJava())
+        told = _mapper(spark._jvm).writeValueAsString(spark.conf._jconf.getAllAsJava())
         return {str(k): str(v) for k, v in json.loads(told).items()}
     except Exception as error:  # noqa: BLE001 - over Spark Connect there is no JVM, and nobody promises one
         _log.debug("the settings are asked for one by one: %s", error)
         return dict(spark.conf.getAll)
+
+
+@functools.lru_cache(maxsize=1)
+def _mapper(jvm: Any) -> Any:
+    """What writes a map as JSON: each part of its name is an answer of the JVM's."""
+    return jvm.com.fasterxml.jackson.databind.ObjectMapper()
 
 
 def changed(built: dict[str, str], now: dict[str, str]) -> str:

@@ -103,9 +103,11 @@ def compile_view(
     analyzer: Callable[[], Analyzer],
     cache: Location,
     raises: Callable[[], bool] = lambda: True,
+    known: Compiled | None = None,
 ) -> Compiled:
     """Compile a view over its relations, or read the kept program; `raises` as the analyzer's, but it starts nothing.
 
+    What is `known` from an earlier call is given back where the same would come out.
     Raises ViewError (with the view's file) for SQL that can't be a view, RefusedError for `mode="incremental"`
     where there is only a full refresh.
     """
@@ -136,6 +138,8 @@ def compile_view(
             f"View {view.name!r}{view.where} has mode incremental but can only be refreshed in full: {reasons}.",
             f"To mend it: {program.refusals[0].mend}; or set mode auto.",
         )
+    if known is not None and (known.view, known.facts) == (view, facts) and known.program is program:
+        return known
     program = in_mode(program, view.mode)
     return Compiled(view, program, definition(program, view.sql, read), facts, read, _arranged(view, read))
 
