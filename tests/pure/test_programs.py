@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -36,6 +37,24 @@ def test_a_program_is_compiled_once(compiled, tmp_path):
     assert compiled() == compiled()
     assert compiled.asked == 1
     assert [f.suffix for f in (tmp_path / "programs").iterdir()] == [".json"]
+
+
+def test_what_is_known_is_given_back_where_the_same_would_come_out(tmp_path):
+    folder = Location.of(str(tmp_path / "programs"))
+
+    def again(view=VIEW, relations=RELATIONS, known=None):
+        return compile_view(view, dict(relations), DuckAnalyzer, folder, known=known)
+
+    again()
+    known = again()
+    assert again(known=known) is known
+    for view in (replace(VIEW, mode="full"), replace(VIEW, sql=VIEW.sql.replace("count(*)", "max(ok)")), replace(VIEW, file="f")):
+        assert again(view, known=known) == again(view) != known
+    orders = replace(RELATIONS["orders"], key=())
+    assert again(relations={**RELATIONS, "orders": orders}, known=known).reads["orders"] == orders
+    (file,) = [f for f in folder.list() if known.facts in f.name]
+    file.drop()
+    assert again(known=known) == known, "compiled again"
 
 
 @pytest.mark.parametrize(
