@@ -48,7 +48,11 @@ def test_what_is_known_is_given_back_where_the_same_would_come_out(tmp_path):
     again()
     known = again()
     assert again(known=known) is known
-    for view in (replace(VIEW, mode="full"), replace(VIEW, sql=VIEW.sql.replace("count(*)", "max(ok)")), replace(VIEW, file="f")):
+    for view in (
+        replace(VIEW, mode="full"),
+        replace(VIEW, sql=VIEW.sql.replace("count(*)", "max(ok)")),
+        replace(VIEW, file="f"),
+    ):
         assert again(view, known=known) == again(view) != known
     orders = replace(RELATIONS["orders"], key=())
     assert again(relations={**RELATIONS, "orders": orders}, known=known).reads["orders"] == orders
