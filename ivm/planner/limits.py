@@ -68,6 +68,8 @@ class Limits:
     #: A process that ends with its refresh starts a JVM without second compiler where no source has more rows. Measured
     #: at TPC-H's SF1 (6 M rows): two thirds of the time. Nothing larger was.
     brief_rows: int = 10_000_000
+    #: Nor where more rows of all sources changed.
+    brief_changed: int = 200_000
     #: Statements of independent units overlap: planning one uses the time another waits. In threads.
     threads: int = 3
 

@@ -26,6 +26,18 @@ def test_changes_of_small_sources_are_brief(lake):
 
 
 @pytest.mark.slow
+def test_many_changes_are_not(lake):
+    context = lake.pipeline(lake.folder).context
+    assert is_brief(context)
+    context.limits = replace(context.limits, brief_changed=0)
+    assert not is_brief(context)
+    assert lake.pipeline(lake.folder).refresh().ok
+    context = lake.pipeline(lake.folder).context
+    context.limits = replace(context.limits, brief_changed=0)
+    assert is_brief(context)  # nothing changed since
+
+
+@pytest.mark.slow
 def test_a_build_is_not(lake):
     views = lake.views
     lake.views = {**views, "more": "SELECT id FROM orders"}
