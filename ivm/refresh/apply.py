@@ -58,11 +58,12 @@ class _Build:
 
 
 class Apply:
-    """Applies one planned epoch."""
+    """Applies one planned epoch; the process `goes_on` to its check, or ends."""
 
-    def __init__(self, context: Context, plan: EpochPlan) -> None:
+    def __init__(self, context: Context, plan: EpochPlan, goes_on: bool = False) -> None:
         self.context = context
         self.plan = plan
+        self._goes_on = goes_on
         self.attempt = secrets.token_hex(4)
         # What an earlier attempt failed at is tried again.
         self.outcomes: dict[str, Outcome] = {u: o for u, o in context.log.outcomes(plan.epoch).items() if not o.error}
@@ -114,11 +115,13 @@ class Apply:
     def _told(self, waves: Sequence[Sequence[tuple[str, str]]], last: bool = False) -> None:
         """Tell how many units have ended, and record those that succeeded: the last time, and where that took a while.
 
-        What isn't recorded is done again after a stop; a commit takes longer than what few units did in a moment.
+        What isn't recorded is done again after a stop; a commit takes longer than what few units did in a moment. Where
+        the process goes on, what the last moment did is recorded with the verdict.
         """
         units = [unit for wave in waves for _, unit in wave]
         done = [u for u in units if u in self.outcomes]
-        if last or time.monotonic() - self._recorded_at > _WORTH_RECORDING:
+        ends = last and not self._goes_on
+        if ends or time.monotonic() - self._recorded_at > _WORTH_RECORDING:
             self._record([u for u in done if not self.outcomes[u].error])
         self.context.progress("apply", len(done), len(units))
 

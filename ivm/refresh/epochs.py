@@ -74,6 +74,10 @@ def _events(rows: pa.Table) -> Iterator[Event]:
         yield Event(**row | {"at": _START + timedelta(microseconds=row["at"])})
 
 
+def _applied(outcome: Outcome) -> tuple[str, str, str]:
+    return "applied", outcome.unit, to_json(outcome)
+
+
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -178,16 +182,24 @@ class EpochLog:
 
     def record(self, epoch: int, status: str, unit: str = "", detail: str = "") -> bool:
         """Append an event, once. Raises ConcurrentRefreshError if another process appends it at the same moment."""
-        return self._append(epoch, status, [(unit, detail)], unit)
+        return self._append(epoch, status, [(status, unit, detail)], unit)
 
-    def _append(self, epoch: int, status: str, details: Sequence[tuple[str, str]], once: str) -> bool:
+    def record_checked(self, epoch: int, detail: str, outcomes: Sequence[Outcome] = ()) -> bool:
+        """Append that an epoch was checked, and in the same commit the outcomes that were not recorded before.
+
+        False where it was recorded already: nothing is written then.
+        """
+        return self._append(epoch, "checked", [*map(_applied, outcomes), ("checked", "", detail)], "")
+
+    def _append(self, epoch: int, status: str, events: Sequence[tuple[str, str, str]], once: str) -> bool:
+        """One commit of events (status, unit, detail), made once for this epoch, status and `once`."""
         assert status in STATUSES, status
         self._ask()
         self._create()
-        now, n = datetime.now(UTC), len(details)
-        units, texts = [u for u, _ in details], [d for _, d in details]
+        now, n = datetime.now(UTC), len(events)
+        statuses, units, texts = zip(*events, strict=True)
         rows = pa.table(
-            {"epoch": [epoch] * n, "status": [status] * n, "unit": units, "at": [now] * n, "detail": texts},
+            {"epoch": [epoch] * n, "status": statuses, "unit": units, "at": [now] * n, "detail": texts},
             schema=_SCHEMA,
         )
         with self._lock:  # units that run in threads must not clean up what another one's commit reads
@@ -260,7 +272,7 @@ class EpochLog:
         """
         units = ",".join(sorted(o.unit for o in outcomes))
         once = f"{attempt}{hashlib.sha256(units.encode()).hexdigest()[:12]}"
-        if outcomes and not self._append(epoch, "applied", [(o.unit, to_json(o)) for o in outcomes], once):
+        if outcomes and not self._append(epoch, "applied", [*map(_applied, outcomes)], once):
             known = self.outcomes(epoch)
             return {o.unit: known.get(o.unit, o) for o in outcomes}
         return {o.unit: o for o in outcomes}

@@ -32,6 +32,8 @@ class Run:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     manifest: Manifest | None = None
+    #: Whether the next step follows in this process.
+    goes_on: bool = False
 
     @property
     def planned(self) -> EpochPlan:
@@ -51,7 +53,7 @@ def apply(run: Run) -> None:
     """Compute the batches."""
     from ivm.refresh.run import step_apply
 
-    run.outcomes = step_apply(run.context, run.planned)
+    run.outcomes = step_apply(run.context, run.planned, run.goes_on)
 
 
 def check(run: Run) -> None:
@@ -83,6 +85,7 @@ NAMES = tuple(step.__name__ for step in STEPS)
 def advance(run: Run, first: str = NAMES[0], last: str = NAMES[-1]) -> None:
     """Go through the steps from one to another; ends early where there is nothing to do."""
     for step in STEPS[NAMES.index(first) : NAMES.index(last) + 1]:
+        run.goes_on = step.__name__ != last
         step(run)
         if run.plan is None:
             return

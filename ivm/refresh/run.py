@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ivm.errors import StateError
+from ivm.errors import ConcurrentRefreshError, StateError
 from ivm.feed.source import other_commit
 from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Context
@@ -168,9 +168,10 @@ def drop_batches(context: Context, epoch: int, views: Collection[str]) -> None:
 
 
 @step
-def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
+def step_apply(context: Context, plan: EpochPlan, goes_on: bool = False) -> dict[str, Outcome]:
     """Compute the epoch's batches. Where it was checked already, only tell what was computed.
 
+    Where the process `goes_on` to the check, outcomes of a moment's work are left for that to record.
     Raises StateError where another process planned it, and a view or a source's history is another one since.
     """
     from ivm.refresh.apply import Apply
@@ -182,7 +183,7 @@ def step_apply(context: Context, plan: EpochPlan) -> dict[str, Outcome]:
             f"Views or sources are no longer as epoch {plan.epoch} was planned for.",
             "Begin again with the plan: it abandons that epoch.",
         )
-    return Apply(context, plan).run()
+    return Apply(context, plan, goes_on).run()
 
 
 def _compiled(context: Context) -> None:
@@ -192,7 +193,11 @@ def _compiled(context: Context) -> None:
 
 @step
 def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], gate: Gate) -> dict[str, Held]:
-    """Run the expectations; returns the views that are held back: those where one fails, and those that read them."""
+    """Run the expectations; returns the views that are held back: those where one fails, and those that read them.
+
+    Outcomes that are not in the log yet are recorded with the verdict. Raises ConcurrentRefreshError where another
+    process checked the epoch meanwhile, whose outcomes and verdicts may be others.
+    """
     if context.log.has(plan.epoch, "checked"):
         return held_back(context, plan.epoch)
     _compiled(context)
@@ -213,7 +218,12 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
         }
     warnings = {v: "; ".join(t.warnings) for v, t in verdicts.items() if t.warnings}
     detail = {"held": {v: asdict(h) for v, h in held.items()}, "warned": warnings}
-    context.log.record(plan.epoch, "checked", detail=json.dumps(detail))
+    known = context.log.outcomes(plan.epoch)
+    new = [o for unit, o in outcomes.items() if not o.error and (unit not in known or known[unit].error)]
+    if not context.log.record_checked(plan.epoch, json.dumps(detail), new):
+        raise ConcurrentRefreshError(
+            f"Another process checked epoch {plan.epoch} meanwhile.", "Run it again: it goes on from there."
+        )
     return held
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ivm.errors import StateError, ViewError
+from ivm.errors import ConcurrentRefreshError, StateError, ViewError
 from ivm.parameters import location
+from ivm.refresh.protocol import Run, advance
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.storage.location import Location
 from ivm.testing.faults import Effect, Fault, Injector, Moment, Point
@@ -61,6 +62,41 @@ def test_a_source_that_goes_between_plan_and_apply_stops_only_what_reads_it(lake
     step_check(doing, plan, outcomes, lambda *_: {})
     step_publish(doing, plan, outcomes)
     customers.with_name("away").rename(customers)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+@pytest.mark.parametrize(("worth", "early"), [(1_000_000.0, False), (0.0, True)])
+def test_what_a_moment_did_is_recorded_with_the_verdict(lake, monkeypatch, worth, early):
+    monkeypatch.setattr("ivm.refresh.apply._WORTH_RECORDING", worth)
+    seen = []
+
+    def gate(checking, plan, outcomes):
+        seen.append(set(checking.log.outcomes(plan.epoch)) >= set(outcomes))
+        return {}
+
+    run = Run(context(lake), gate)
+    advance(run, "plan", "check")
+    assert seen == [early]
+    after = context(lake)
+    assert set(after.log.outcomes(run.planned.epoch)) == set(run.outcomes)
+    events = [(e.status, e.unit) for e in after.log.events() if e.epoch == run.planned.epoch]
+    assert len(events) == len(set(events))
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert after.log.manifest().epoch == run.planned.epoch
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def test_what_another_process_checked_meanwhile_is_not_published_by_our_outcomes(lake, monkeypatch):
+    monkeypatch.setattr("ivm.refresh.apply._WORTH_RECORDING", 1_000_000.0)
+
+    def gate(_, plan, outcomes):
+        other = context(lake)
+        step_check(other, plan, step_apply(other, plan), lambda *_: {})
+        return {}
+
+    with pytest.raises(ConcurrentRefreshError, match="Another process checked epoch 2 meanwhile"):
+        advance(Run(context(lake), gate))
     assert lake.pipeline(lake.folder).refresh().ok
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
 
