@@ -87,7 +87,7 @@ class Cell:
         """A run that is held in the middle of the task, and the task's process."""
         self.gate.close("hold", self.shop.root, self.place.middle)
         run = self.begun()
-        until(lambda: self.gate.arrived() or self.ended_early(run), 180)
+        until(lambda: self.gate.arrived() or self.ended_early(run), 600)
         process = self.gate.arrived()
         assert process is not None, f"never held: {self.shop.states(run)}"
         return run, process
@@ -146,7 +146,7 @@ def twice(cell: Cell) -> str:
         assert cell.shop.state(other) == "queued"
         cell.gate.open()
         cell.green(run, tries=1)
-        said, _ = beside.communicate(timeout=60)
+        said, _ = beside.communicate(timeout=300)
         assert beside.returncode == 0, said
     finally:
         beside.kill()
@@ -189,7 +189,7 @@ def restarted(cell: Cell) -> str:
         task = cell.shop.tasks(run)[cell.place.task]
         return task["state"] == "running" and task["try_number"] == 2
 
-    until(tried_again, 180)
+    until(tried_again, 600)
     assert not gone(process)
     cell.gate.open()
     cell.green(run, tries=2, others=2)  # those that ran beside it are taken for lost as well

@@ -14,7 +14,7 @@ ENTRIES = entries()
 #: Change batches after the first build; the nightly run sets more.
 BATCHES = int(os.environ.get("IVM_BATCHES", "1"))
 #: Every so many-th entry of each construct is built and changed; all have their strategy looked at.
-STRIDE = 1 if os.environ.get("IVM_NIGHTLY") == "1" else 6
+STRIDE = 1 if os.environ.get("IVM_NIGHTLY") == "1" else 9
 
 
 def tables(lake):
