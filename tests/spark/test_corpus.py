@@ -13,8 +13,8 @@ pytestmark = pytest.mark.spark
 ENTRIES = entries()
 #: Change batches after the first build; the nightly run sets more.
 BATCHES = int(os.environ.get("IVM_BATCHES", "1"))
-#: Every so many-th entry of each construct is built and changed; all have their strategy looked at.
-STRIDE = 1 if os.environ.get("IVM_NIGHTLY") == "1" else 9
+#: Every so many-th entry is built and changed, and every so many-th has its strategy looked at.
+STRIDE, LOOKED_AT = (1, 1) if os.environ.get("IVM_NIGHTLY") == "1" else (9, 2)
 
 
 def tables(lake):
@@ -29,13 +29,14 @@ def test_the_corpus_is_broad():
 
 def test_every_view_has_its_strategy(lake):
     tables(lake)
-    context = lake.pipeline({e.name: e.sql for e in ENTRIES}).context
+    looked_at = ENTRIES[::LOOKED_AT]
+    context = lake.pipeline({e.name: e.sql for e in looked_at}).context
     context.compile(*context.survey())
     found = {
         n: "incremental" if c.incremental else f"full, {c.program.refusals[0].code}"
         for n, c in context.compiled.items()
     }
-    assert found == {e.name: e.expected for e in ENTRIES}
+    assert found == {e.name: e.expected for e in looked_at}
 
 
 @pytest.mark.parametrize("engine", ["", "auto"])
