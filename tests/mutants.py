@@ -141,7 +141,7 @@ PROTOCOL: tuple[Mutant, ...] = (
      "not context.log.record_checked(plan.epoch,", "not (lambda *a: True)(plan.epoch,"),
     ("outcomes are not recorded with the verdict", "ivm/refresh/run.py",
      "json.dumps(detail), new)", "json.dumps(detail), ())"),
-    ("batches of attempts that failed count", "ivm/refresh/records.py",
+    ("batches of attempts that failed count", "ivm/times/ranges.py",
      'if ranges else "true"', 'if False else "true"'),
     ("all epochs' batches are merged", "ivm/trace/store.py",
      "batch = own(path).read(weighted.names, of_epoch(epoch))", "batch = own(path).read(weighted.names)"),

@@ -44,6 +44,7 @@ from ivm.storage.location import Location
 from ivm.table import whole
 from ivm.table.own import own
 from ivm.table.protocol import Wanted
+from ivm.times.ranges import Ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -295,7 +296,7 @@ class Datasets(ABC):
         if keyed and rows > self._limits.searched_rows:
             return Sums(ident(self._sums_name(unit, "met")), changes=ident(self._sums_name(unit, "changes")))
         if rows > self._limits.accumulator_rows:
-            return Sums(f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})", large=True)
+            return Sums(f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.counted})", large=True)
         name = self._sums_name(unit, "accumulators")
         with self._lock:
             if name not in self._registered:
@@ -313,7 +314,7 @@ class Datasets(ABC):
             self.bound.bind(met, self._met(kept, changes), kept.columns)
         else:
             on = " AND ".join(f"t.{ident(k)} <=> a.{ident(k)}" for k in kept.keys)
-            sums = f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.before})"
+            sums = f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.counted})"
             self._make(changed, f"SELECT * FROM {changes.ref}")
             self._make(met, f"SELECT t.* FROM {sums} AS t LEFT SEMI JOIN {changes.ref} AS a ON {on}")
         with self._lock:
@@ -324,7 +325,7 @@ class Datasets(ABC):
         if not changes.num_rows:
             return table.read(columns, lambda _: "false")
         keys = wide(changes.select(list(kept.keys))).rename_columns([f"k{i}" for i in range(len(kept.keys))])
-        return table.find(columns, [Wanted(kept.keys, keys)], where=lambda _: kept.before)
+        return table.find(columns, [Wanted(kept.keys, keys)], where=lambda _: kept.counted)
 
     def _make(self, name: str, sql: str) -> None:
         self.bound.make(name, lambda: self._spark().sql(sql).createOrReplaceTempView(name))
@@ -371,7 +372,7 @@ class Datasets(ABC):
         self.bound.drop(self._registered)
 
 
-def _of_epochs(rows: pa.Table, batches: Sequence[tuple[int, int]]) -> pa.Table:
+def _of_epochs(rows: pa.Table, batches: Ranges) -> pa.Table:
     """The rows of a trace whose epochs lie in one of the ranges; all where there are none."""
     within = [pc.and_(pc.greater_equal(rows[EPOCH], a), pc.less_equal(rows[EPOCH], b)) for a, b in batches]
     if not within:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ivm.engine.rows import Rows
-from ivm.plan.nodes import Column
+from ivm.plan.nodes import EPOCH, Column
 from ivm.rewrite.delta_join import State
 from ivm.storage.location import Location
 from ivm.table.protocol import Wanted
+from ivm.times.ranges import Ranges, within
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,17 @@ class Index:
 
 @dataclass(frozen=True)
 class Accumulators:
-    """A trace of accumulators, and the groups' keys.
-
-    Read are the batches of epochs in `batches` (all where there are none), which `before` says as a condition.
-    """
+    """A trace of accumulators, of which the batches count whose epochs are in `batches`, and the groups' keys."""
 
     path: str
     keys: tuple[str, ...]
     columns: tuple[Column, ...]
-    before: str
-    batches: tuple[tuple[int, int], ...] = ()
+    batches: Ranges
+
+    @property
+    def counted(self) -> str:
+        """Which rows of the trace count, as a condition of SQL."""
+        return within(self.batches, EPOCH)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import EPOCH
 from ivm.planner.arranging import made
 from ivm.refresh.context import Context
-from ivm.refresh.records import Cursor, Manifest, UnitState, within
+from ivm.refresh.records import Cursor, Manifest, UnitState
 from ivm.refresh.relations import frozen_table, unit_table
 from ivm.refresh.views import View
 from ivm.session import error_text
@@ -41,6 +41,7 @@ from ivm.storage.location import Location
 from ivm.table.own import own
 from ivm.table.protocol import Commit, Wanted
 from ivm.times.frontier import Frontier
+from ivm.times.ranges import within
 from ivm.trace.arranged import ROW_GROUP_BYTES, TIME, ArrangedTrace, Description
 from ivm.trace.store import read_batches
 

@@ -20,13 +20,14 @@ from ivm.names import ident
 from ivm.plan.nodes import EPOCH, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
-from ivm.refresh.records import Cursor, Manifest, UnitState, within
+from ivm.refresh.records import Cursor, Manifest, UnitState
 from ivm.refresh.relations import batches, signed, source_table, sums, unit_table
 from ivm.refresh.verify import cursor_of, recompute_sql
 from ivm.rewrite.statements import accumulate, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
 from ivm.sql.render import columns_sql, core_sql, post_sql, reduce_sql
 from ivm.table.own import own
+from ivm.times.ranges import within
 
 _log = logging.getLogger(__name__)
 

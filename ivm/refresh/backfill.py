@@ -27,7 +27,7 @@ from ivm.refresh.guard import step
 from ivm.refresh.integrity import base, inspect_tables
 from ivm.refresh.planning import write_plan
 from ivm.refresh.protocol import Run, advance
-from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask, with_epoch
+from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask
 from ivm.refresh.relations import as_read, signed, sums, unit_table
 from ivm.refresh.run import Gate, Report, abandon, committed_or_raise, in_one_go, view_reports
 from ivm.refresh.settings import changed, settings
@@ -38,6 +38,7 @@ from ivm.session import SparkAnalyzer, error_text
 from ivm.sql.condition import parse_condition
 from ivm.sql.render import columns_sql, core_sql, typed_nulls
 from ivm.table.own import own
+from ivm.times.ranges import with_epoch
 from ivm.trace.store import append_batch
 
 

@@ -21,11 +21,12 @@ from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import EPOCH, Column
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import OUTPUT, TABLE
-from ivm.refresh.records import Ranges, UnitState, from_json, to_json, within
+from ivm.refresh.records import UnitState, from_json, to_json
 from ivm.refresh.relations import batches
 from ivm.refresh.verify import comparable_sql
 from ivm.storage.location import Location
 from ivm.table.own import own
+from ivm.times.ranges import Ranges, within
 
 _log = logging.getLogger(__name__)
 

@@ -33,13 +33,14 @@ from ivm.refresh.guard import step
 from ivm.refresh.integrity import TABLE, heads_of, inspect_tables, paths
 from ivm.refresh.paying import make_paying
 from ivm.refresh.published_table import PublishedTable
-from ivm.refresh.records import Failure, Manifest, Ranges, UnitState, to_json, with_epoch, within
+from ivm.refresh.records import Failure, Manifest, UnitState, to_json
 from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
 from ivm.session import error_text
 from ivm.storage.location import Location
 from ivm.table.own import own
 from ivm.table.protocol import Commit, Table, Verb
+from ivm.times.ranges import Ranges, with_epoch, within
 from ivm.trace.store import TRACE_RETENTION_HOURS, holds
 
 #: Bytes of a file of what only grows: events and results that were archived. All that is smaller is read and written

@@ -24,7 +24,7 @@ from ivm.planner.strategy import Full
 from ivm.refresh.inputs import Inputs
 from ivm.refresh.instead import RECOVERED, told
 from ivm.refresh.planning import ANEW
-from ivm.refresh.records import Cursor, Outcome, UnitState, with_epoch
+from ivm.refresh.records import Cursor, Outcome, UnitState
 from ivm.refresh.relations import signed, unit_table
 from ivm.refresh.settings import settings
 from ivm.rewrite.accumulators import accumulator_columns
@@ -38,6 +38,7 @@ from ivm.sql.text import splice
 from ivm.storage.location import Location
 from ivm.table.own import own
 from ivm.table.protocol import Commit
+from ivm.times.ranges import with_epoch
 from ivm.trace.store import TRACE_CONFIGURATION, append_batch
 
 _log = logging.getLogger(__name__)

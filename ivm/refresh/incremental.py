@@ -37,11 +37,12 @@ from ivm.planner.lanes import stays_with_spark
 from ivm.planner.learned import Past
 from ivm.planner.strategy import Fixpoint, Incremental
 from ivm.refresh.inputs import Inputs, needed_columns
-from ivm.refresh.records import EMBEDDED, Cursor, Outcome, UnitState, with_epoch
+from ivm.refresh.records import EMBEDDED, Cursor, Outcome, UnitState
 from ivm.refresh.settings import STARTED
 from ivm.refresh.threads import Threads
 from ivm.rewrite.slices import Requests
 from ivm.storage.location import Location
+from ivm.times.ranges import with_epoch
 from ivm.trace.store import append_batch
 
 _log = logging.getLogger(__name__)

@@ -34,13 +34,14 @@ from ivm.refresh.context import Context, no_session
 from ivm.refresh.instants import clock_rows, clock_values
 from ivm.refresh.integrity import base
 from ivm.refresh.past import pasts
-from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState, within
+from ivm.refresh.records import Cursor, EpochPlan, Manifest, Outcome, UnitState
 from ivm.refresh.relations import after_epoch, batches, frozen_table
 from ivm.rewrite.accumulators import accumulator_columns
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.slices import Facts
 from ivm.sql.render import columns_sql
 from ivm.storage.location import Location
+from ivm.times.ranges import within
 from ivm.trace.arranged import TIME
 from ivm.trace.store import read_batches
 from ivm.zset.weighted import consolidate
@@ -396,7 +397,7 @@ class Inputs:
         path = self.context.layout.accumulator_trace(unit, state.generation)
         keys = tuple(k.name for k in reduce.keys)
         columns = tuple(accumulator_columns(reduce))
-        return Accumulators(path, keys, columns, within(state.batches, EPOCH), state.batches)
+        return Accumulators(path, keys, columns, state.batches)
 
 
 def _key(relation: str, cursor: Cursor) -> str:

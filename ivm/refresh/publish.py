@@ -30,10 +30,11 @@ from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced
 from ivm.refresh.large import batch_rows, write_anew
 from ivm.refresh.published_table import PublishedTable
-from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json, with_epoch
+from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json
 from ivm.refresh.replacement import replace_rows
 from ivm.session import error_text
 from ivm.table.protocol import Commit, Verb
+from ivm.times.ranges import with_epoch
 from ivm.trace.store import gained, read_batch
 
 _log = logging.getLogger(__name__)

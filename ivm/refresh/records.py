@@ -21,6 +21,7 @@ from ivm.lake.log import Head
 from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.arranging import Account, KeyedRead
 from ivm.planner.estimate import Estimate
+from ivm.times.ranges import Ranges
 
 T = TypeVar("T")
 
@@ -29,9 +30,6 @@ FORMAT = 2
 
 #: What ran a unit's statements, where it wasn't Spark.
 EMBEDDED = "embedded"
-
-#: Closed ranges of epochs, in order.
-Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -210,30 +208,6 @@ def from_json(kind: type[T], text: str) -> T:
         return typing.cast(T, _decode(kind, value))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StateError(f"A stored {kind.__name__} can't be read ({error}).", "Run `ivm repair`.") from error
-
-
-def within(ranges: Ranges, column: str) -> str:
-    """The SQL condition that a column's epoch is in one of the ranges; none at all means any.
-
-    >>> within(((1, 3), (5, 5)), "e")
-    '(e BETWEEN 1 AND 3 OR e BETWEEN 5 AND 5)'
-    """
-    return "(" + " OR ".join(f"{column} BETWEEN {int(a)} AND {int(b)}" for a, b in ranges) + ")" if ranges else "true"
-
-
-def with_epoch(ranges: Ranges, epoch: int, follows: int) -> Ranges:
-    """The ranges with one more epoch, whose committed predecessor is `follows`.
-
-    >>> with_epoch(((1, 3),), 4, 3), with_epoch(((1, 2),), 4, 3)
-    (((1, 4),), ((1, 2), (4, 4)))
-    """
-    if not ranges:
-        return ((0, epoch),)
-    if any(a <= epoch <= b for a, b in ranges):
-        return ranges
-    if ranges and ranges[-1][1] == follows == epoch - 1:
-        return (*ranges[:-1], (ranges[-1][0], epoch))
-    return tuple(sorted({*ranges, (epoch, epoch)}))
 
 
 def _decode(kind: Any, value: Any) -> Any:

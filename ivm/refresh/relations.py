@@ -22,10 +22,11 @@ from ivm.plan.kinds import Publish
 from ivm.plan.nodes import EPOCH, Column, Leaf, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.instants import clock_rows
-from ivm.refresh.records import Cursor, Manifest, Outcome, UnitState, within
+from ivm.refresh.records import Cursor, Manifest, Outcome, UnitState
 from ivm.rewrite.statements import accumulated, final_rows, repeated
 from ivm.sql.render import LeafSql, columns_sql
 from ivm.table.rust import RustTable
+from ivm.times.ranges import within
 
 
 def source_table(context: Context, name: str, cursor: Cursor) -> str:

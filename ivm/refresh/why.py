@@ -24,13 +24,14 @@ from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.history import history
 from ivm.refresh.inputs import unit_columns
-from ivm.refresh.records import Manifest, UnitState, within
+from ivm.refresh.records import Manifest, UnitState
 from ivm.refresh.relations import as_read, batches, stream_rows, unit_table
 from ivm.refresh.run import committed_or_raise
 from ivm.sql.maps import has_map
 from ivm.sql.render import branch_sql, columns_sql
 from ivm.sql.temporal import is_clock
 from ivm.table.own import own
+from ivm.times.ranges import within
 
 #: How a leaf's columns are called in the statements.
 _LEAF = "__ivm_leaf"
