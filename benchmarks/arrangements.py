@@ -14,10 +14,16 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ivm.pipeline import Pipeline
 
 QUERY = (
     "SELECT {hint}p_brand, p_container, max(l_quantity) AS most, avg(l_extendedprice) AS price "
@@ -35,27 +41,16 @@ def main() -> None:
     parser.add_argument("--paying", type=int, metavar="EPOCHS", default=0)
     parser.add_argument("--parts", type=int, default=10)
     asked = parser.parse_args()
-    if asked.paying:
-        paying(asked)
-        return
-    os.environ.setdefault("IVM_DRIVER_MEMORY", "8g")
-    import ivm
-    from ivm.demo import tpch
-    from ivm.session import get_session
+    (paying if asked.paying else searching)(asked)
 
-    spark = get_session()
+
+def searching(asked: argparse.Namespace) -> None:
+    """With the hint and without, by how many parts changed."""
     found: dict[str, Any] = {n: {} for n in HINTS}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        tpch.generate(folder / "data", asked.scale)
-        tpch.load(spark, folder / "data", folder / "sources")
-        pipes = {}
-        for name, hint in HINTS.items():
-            pipes[name] = pipe = ivm.Pipeline(name, spark, folder / name, engine=asked.engine, arrange="hints")
-            for source in ("part", "lineitem"):
-                pipe.source(source, folder / "sources" / source)
-            pipe.view("brands", QUERY.format(hint=hint), mode="incremental")
-            pipe.refresh()
+        spark = _sources(folder, asked.scale)
+        pipes = {name: _built(name, spark, folder, asked.engine, "hints", hint) for name, hint in HINTS.items()}
         for name, pipe in pipes.items():  # the first incremental refresh makes the arrangement
             spark.sql(f"UPDATE delta.`{folder}/sources/part` SET p_container = 'new' WHERE p_partkey = 1")
             started = time.perf_counter()
@@ -77,9 +72,8 @@ def main() -> None:
             for name in HINTS:
                 found[name][str(changed)] = round(statistics.median(seconds[name]), 2)
                 print(f"{name:10} {changed:>7,} parts {found[name][str(changed)]} s", flush=True)
+        _verify(pipes)
         for name, pipe in pipes.items():
-            if not pipe.verify("brands"):
-                raise SystemExit(f"{name}: differs from a recompute")
             found[name]["status"] = [
                 {k: s[k] for k in ("rows", "since", "upto")} for s in pipe.status()["arrangements"]
             ]
@@ -88,24 +82,12 @@ def main() -> None:
 
 def paying(asked: argparse.Namespace) -> None:
     """The same view by what reads cost, and without any arrangement."""
-    os.environ.setdefault("IVM_DRIVER_MEMORY", "8g")
-    import ivm
-    from ivm.demo import tpch
-    from ivm.session import get_session
-
-    spark, every = get_session(), max(int(200_000 * asked.scale) // asked.parts, 1)
+    every = max(int(200_000 * asked.scale) // asked.parts, 1)
     runs: dict[str, list[dict[str, Any]]] = {"auto": [], "hints": []}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        tpch.generate(folder / "data", asked.scale)
-        tpch.load(spark, folder / "data", folder / "sources")
-        pipes = {}
-        for arrange in runs:
-            pipes[arrange] = pipe = ivm.Pipeline(arrange, spark, folder / arrange, engine=asked.engine, arrange=arrange)
-            for source in ("part", "lineitem"):
-                pipe.source(source, folder / "sources" / source)
-            pipe.view("brands", QUERY.format(hint=""), mode="incremental")
-            pipe.refresh()
+        spark = _sources(folder, asked.scale)
+        pipes = {arrange: _built(arrange, spark, folder, asked.engine, arrange) for arrange in runs}
         for number in range(asked.paying):
             spark.sql(
                 f"UPDATE delta.`{folder}/sources/part` SET p_container = 'c{number}' WHERE p_partkey % {every} = 1"
@@ -126,11 +108,39 @@ def paying(asked: argparse.Namespace) -> None:
                     }
                 )
                 print(arrange, number, runs[arrange][-1], flush=True)
-        for name, pipe in pipes.items():
-            if not pipe.verify("brands"):
-                raise SystemExit(f"{name}: differs from a recompute")
+        _verify(pipes)
     about = {"scale": asked.scale, "parts": asked.parts, "engine": asked.engine}
     print(report.write(f"paying_{asked.scale:g}_{asked.engine}", {**about, "runs": runs}))
+
+
+def _sources(folder: Path, scale: float) -> SparkSession:
+    """A session, and TPC-H's tables in the folder `sources`."""
+    os.environ.setdefault("IVM_DRIVER_MEMORY", "8g")
+    from ivm.demo import tpch
+    from ivm.session import get_session
+
+    spark = get_session()
+    tpch.generate(folder / "data", scale)
+    tpch.load(spark, folder / "data", folder / "sources")
+    return spark
+
+
+def _built(name: str, spark: SparkSession, folder: Path, engine: str, arrange: str, hint: str = "") -> Pipeline:
+    """A pipeline of the view over these sources, after its first build."""
+    import ivm
+
+    pipe = ivm.Pipeline(name, spark, folder / name, engine=engine, arrange=arrange)
+    for source in ("part", "lineitem"):
+        pipe.source(source, folder / "sources" / source)
+    pipe.view("brands", QUERY.format(hint=hint), mode="incremental")
+    pipe.refresh()
+    return pipe
+
+
+def _verify(pipes: Mapping[str, Pipeline]) -> None:
+    for name, pipe in pipes.items():
+        if not pipe.verify("brands"):
+            raise SystemExit(f"{name}: differs from a recompute")
 
 
 if __name__ == "__main__":
