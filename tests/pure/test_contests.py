@@ -184,17 +184,21 @@ def test_a_run_goes_on_with_what_another_left(tmp_path, monkeypatch):
 
 
 def test_the_planner_and_both_strategies_see_the_same_changes(party):
-    found = run(crossing.crossing, party, "change", rounds=1, warm_up=1, engines=("spark",), fractions=(0.5, 0.01))
+    found = run(crossing.crossing, party, "change", rounds=1, warm_up=2, engines=("spark",), fractions=(0.5, 0.01))
     assert party.told[3:] == [
-        *("change 0.01", "spark_planner", "spark_incremental", "spark_full in full"),
+        *("change 0.01", "spark_planner", "spark_incremental"),
         *("change 0.01", "spark_full in full", "spark_incremental", "spark_planner"),
-        *("change 0.5", "spark_incremental", "spark_full in full", "spark_planner"),
+        *("change 0.01", "spark_incremental", "spark_full in full", "spark_planner"),
+        *("change 0.5", "spark_planner", "spark_incremental"),
+        *("change 0.5", "spark_planner", "spark_incremental"),
+        *("change 0.5", "spark_incremental", "spark_planner", "spark_full in full"),
         *("verify spark_planner", "verify spark_incremental", "verify spark_full"),
-    ]
-    at = found["engines"]["spark"]["0.5"]
-    assert at["chosen"] == {"incremental": 1, "full": 1}
-    assert at["median"] == {"planner": 12.0, "incremental": 10.0, "full": 11.0}
-    assert at["behind"] == 1.2
+    ], "each share is warmed up, building anew once"
+    of = found["engines"]["spark"]
+    assert [len(at[way]) for at in of.values() for way in crossing.WAYS] == [1] * 6, "rounds to warm up are not kept"
+    assert of["0.5"]["chosen"] == {"incremental": 1, "full": 1}
+    assert of["0.5"]["median"] == {"planner": 17.0, "incremental": 16.0, "full": 18.0}
+    assert of["0.5"]["behind"] == 1.06
 
 
 def test_a_pipeline_of_a_benchmark_has_a_root_and_an_engine_of_its_own(tmp_path):
