@@ -130,7 +130,7 @@ VIEWS = {
 }
 
 #: Random states tried for each view; the nightly run sets more.
-EXAMPLES = int(os.environ.get("IVM_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("IVM_EXAMPLES", "3"))
 
 value = st.one_of(st.none(), st.integers(0, 4))
 rows = st.lists(st.tuples(value, value), max_size=7)

@@ -14,7 +14,7 @@ ENTRIES = entries()
 #: Change batches after the first build; the nightly run sets more.
 BATCHES = int(os.environ.get("IVM_BATCHES", "1"))
 #: Every so many-th entry is built and changed, and every so many-th has its strategy looked at.
-STRIDE, LOOKED_AT = (1, 1) if os.environ.get("IVM_NIGHTLY") == "1" else (9, 2)
+STRIDE, LOOKED_AT = (1, 1) if os.environ.get("IVM_NIGHTLY") == "1" else (12, 4)
 
 
 def tables(lake):
