@@ -81,8 +81,8 @@ def page(found: Mapping[str, Mapping[str, Any]], plots: Path = PLOTS) -> str:
             lines += plot(plots, name) if figures else []
     lines += ["", "## Cost against size", ""]
     lines += [
-        "The sections above, then `./run bench plots`. About as many rows changed, of more. The newest SF1 run is of a",
-        "newer code than SF10's: by that of 2026-11-26 it was 1.66 times as long by Spark and 2.42 embedded.",
+        "The sections above, then `./run bench plots`. About as many rows changed, of more. How many refreshes",
+        "a process had made before is told there: those of SF1 are warmer than those of SF10.",
         "",
     ]
     lines += growth([f for f in found.values() if f["kind"] == "tpch"]) or ["Not measured."]
