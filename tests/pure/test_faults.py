@@ -33,10 +33,10 @@ def test_every_point_is_survived(tmp_path, action):
 def test_points_of_what_is_large_are_survived(tmp_path, action):
     """Deltas, slices and results are staged, and tables take the files: between the two nothing is lost or doubled.
 
-    Every fourth write in CI, others with each IVM_FAULT_SEED.
+    Every sixth write in CI, others with each IVM_FAULT_SEED.
     """
     lake, act = saved(DuckSession(), tmp_path, action, WRITES, TINY), ACTIONS[action]
     points = lake.points(act)
     assert any("create_write_transaction" in p.kind for p in points) or action == "build"
-    wanted = faults(points, stride=1 if NIGHTLY else 4)
+    wanted = faults(points, stride=1 if NIGHTLY else 6)
     judged(action, points, wanted, list(tries(lake, act, wanted, at_once=1 if NIGHTLY else 20)))

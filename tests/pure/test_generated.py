@@ -18,7 +18,7 @@ from tests.pure.test_algebra import RELATIONS, delta_of, full_sql, states
 from tests.pure.views import views
 
 #: Views tried; the nightly run sets more.
-CASES = int(os.environ.get("IVM_GENERATED", "100"))
+CASES = int(os.environ.get("IVM_GENERATED", "70"))
 ANALYZER = DuckAnalyzer()
 
 

@@ -19,7 +19,7 @@ from tests.spark.views import Views
 pytestmark = pytest.mark.spark
 
 #: Views a run, the first seed, and change batches; the nightly run sets more.
-VIEWS = int(os.environ.get("IVM_SPARK_GENERATED", "10"))
+VIEWS = int(os.environ.get("IVM_SPARK_GENERATED", "8"))
 SEED = int(os.environ.get("IVM_SPARK_SEED", "1"))
 BATCHES = int(os.environ.get("IVM_BATCHES", "1"))
 #: Views that once failed, one a line: SQL over the corpus' tables.
