@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -21,6 +22,11 @@ from ivm.jars import jars_folder, spark_home
 #: A JVM that lives for one small refresh: most of what its second compiler makes would hardly be run, and it takes the
 #: cores from the refresh. The code cache is that of a JVM with both.
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+#: The collector that takes the least of the cores from a refresh: its pauses, which G1 spares those who wait for
+#: answers, keep nobody waiting here, and nothing marks the heap beside the statements.
+COLLECTOR = "-XX:+UseParallelGC"
+#: Where options of a JVM come from as well. One that is told of two collectors doesn't start.
+_OTHER_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 #: Of classes that it can't share, or an archive that doesn't fit, a JVM would tell on stdout, which is the command's.
 _SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 #: An archive begins so when it is whole: the head is written last. (HotSpot's CDS_DYNAMIC_ARCHIVE_MAGIC.)
@@ -36,11 +42,17 @@ def conf(jars: Sequence[str], brief: bool) -> dict[str, str]:
 
     A JVM that is `brief` warms up sooner, is slower in the long run, and leaves the archive behind if there is none.
     """
-    told = [*([BRIEF] if brief else []), *_shared(jars, brief)]
+    told = [*_collector(), *([BRIEF] if brief else []), *_shared(jars, brief)]
     return {
         "spark.driver.extraClassPath": os.pathsep.join(jars),
         **({"spark.driver.extraJavaOptions": " ".join(told)} if told else {}),
     }
+
+
+def _collector() -> list[str]:
+    """The option of our collector, where nobody chose one."""
+    chosen = any(re.search(r"-XX:[+-]Use\w+GC\b", os.environ.get(name, "")) for name in _OTHER_OPTIONS)
+    return [] if chosen else [COLLECTOR]
 
 
 def _shared(jars: Sequence[str], makes: bool) -> list[str]:

@@ -81,8 +81,8 @@ def started(monkeypatch):
 @pytest.mark.parametrize(
     ("brief", "others", "options"),
     [
-        (True, {}, jvm.BRIEF),
-        (False, {}, None),
+        (True, {}, f"{jvm.COLLECTOR} {jvm.BRIEF}"),
+        (False, {}, jvm.COLLECTOR),
         (True, {"SPARK_CONF_DIR": "/etc/spark"}, None),  # where somebody may have set other options
         (True, {"IVM_SPARK_MASTER": "spark://127.0.0.1:7077"}, None),
     ],

@@ -19,7 +19,8 @@ def jars(tmp_path, monkeypatch):
     """Two jars in a folder of their own, beside a Java and a Spark that are files only."""
     monkeypatch.setenv("IVM_JARS", str(tmp_path / "with space"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
-    monkeypatch.delenv(jvm.SHARING, raising=False)
+    for name in (jvm.SHARING, *jvm._OTHER_OPTIONS):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(jvm, "spark_home", lambda: tmp_path / "spark")
     for name in ("java/bin/java", "java/lib/server/libjvm.so", "spark/jars/spark-core.jar", "a.jar", "b.jar"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +43,7 @@ def write(path: Path, head: bytes = jvm._WHOLE) -> None:
 
 
 def test_only_a_brief_jvm_makes_the_archive_and_all_start_from_it(jars):
-    assert OPTIONS not in jvm.conf(jars, brief=False)
+    assert told(jars, brief=False).keys() == {jvm.COLLECTOR}
     made = archive(jars)
     assert made.parent.name == "classes"
     assert "-XX:TieredStopAtLevel" in told(jars, brief=True)
@@ -84,8 +85,18 @@ def test_nothing_is_shared_where_it_cannot_be(jars, tmp_path, monkeypatch, why):
             (tmp_path / "java" / "release").write_text('JVM_VARIANT="Openj9"\n')
         case "read-only":
             (tmp_path / "with space").write_text("a file where the folder should be")
-    assert told(jars, brief=True).keys() == {"-XX:TieredStopAtLevel", "-XX:ReservedCodeCacheSize"}
-    assert OPTIONS not in jvm.conf(jars, brief=False)
+    assert told(jars, brief=True).keys() == {jvm.COLLECTOR, "-XX:TieredStopAtLevel", "-XX:ReservedCodeCacheSize"}
+    assert told(jars, brief=False).keys() == {jvm.COLLECTOR}
+
+
+@pytest.mark.parametrize("name", jvm._OTHER_OPTIONS)
+def test_a_collector_that_somebody_chose_stays(jars, monkeypatch, name):
+    """A JVM that is told of two doesn't start."""
+    monkeypatch.setenv(name, "-Dx=UseG1GC -Xmx1g")
+    assert told(jars, brief=False).keys() == {jvm.COLLECTOR}
+    for chosen in ("-XX:+UseG1GC", "-Xmx1g -XX:+UseZGC", "-XX:-UseParallelGC"):
+        monkeypatch.setenv(name, chosen)
+        assert OPTIONS not in jvm.conf(jars, brief=False)
 
 
 def test_what_nobody_has_started_from_for_long_is_removed(jars):
