@@ -122,6 +122,17 @@ def choose(
     return Choice(StrategyKind.FULL, incremental, full, weighed, f"{why}, so a full refresh is cheaper")
 
 
+def read_rows(choice: Choice, changed: int, past: Past) -> int:
+    """About how many rows an incremental refresh reads beside its delta, as the unit's own ones tell.
+
+    >>> choice = Choice(StrategyKind.INCREMENTAL, 2_000 + 500_000, 1_000_000_000, 502_000)
+    >>> read_rows(choice, 1_000, Past()), read_rows(choice, 1_000, Past(met=0.1))
+    (499875, 49999)
+    """
+    met = max(0, choice.cost_incremental - CHANGED * changed)
+    return reached((1.0 if past.met is None else past.met) * met, choice.cost_full)
+
+
 def met_rows(
     unit: Unit,
     rows: Mapping[str, int | None],

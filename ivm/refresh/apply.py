@@ -27,6 +27,7 @@ from ivm.execute.changes import StoredRowsLackingError
 from ivm.parameters import AUTO
 from ivm.plan.kinds import Publish, StrategyKind
 from ivm.plan.nodes import Unit
+from ivm.planner.choose import read_rows
 from ivm.planner.lanes import stays_with_spark
 from ivm.planner.strategy import Full, Known, Strategy, Unchanged, decide, surely_full
 from ivm.refresh.arrangements import drop_unread
@@ -263,19 +264,37 @@ class Apply:
     def _run_large(self, tag: str, jobs: Sequence[Job], relation: str) -> list[_Build]:
         """Run jobs that ask for more of a relation than this process may hold, and others beside them.
 
-        Those that ask for it are decided again: a full refresh may be cheaper than slices that Spark keeps. Without
-        those that are done in full the others' slices may be small enough; where all stay, Spark keeps them.
+        What several ask for may fit where each half of them reads for itself, one after the other. Who is expected to
+        ask for too much, or did so alone, is decided again: a full refresh may be cheaper than slices that Spark keeps.
+        Without those that are done in full the others' slices may be small enough; where all stay, Spark keeps them.
         """
+        asking = [job for job in jobs if _asked(job, relation)]
+        if len(asking) > 1 and all(self._fits(job) for job in asking):
+            return self._run_halves(tag, [job for job in jobs if job not in asking], asking, relation)
         builds: list[_Build] = []
         left: list[Job] = []
         for job in jobs:
-            unit = job.strategy.unit.name
-            if any(r == relation for r, _ in job.strategy.requests.matches):
+            if job in asking and (len(asking) == 1 or not self._fits(job)):
+                unit = job.strategy.unit.name
                 self._large[unit] = relation
                 self._schedule(job.view, unit, self._decided(job.view, unit), left, builds)
             else:
                 left.append(job)
         return builds + (self._run_jobs(f"{tag}_large", left, len(left) == len(jobs)) if left else [])
+
+    def _fits(self, job: Job) -> bool:
+        """Whether a unit is expected to read so few rows that this process may hold them, where it reads alone."""
+        unit, limits = job.strategy.unit, self.context.limits
+        changed = sum(d.num_rows for d in self.inputs.deltas(unit, job.state).values())
+        return read_rows(job.strategy.choice, changed, self.inputs.past[unit.name]) <= limits.slice_rows
+
+    def _run_halves(self, tag: str, others: list[Job], asking: Sequence[Job], relation: str) -> list[_Build]:
+        """Run one half of those that ask for a relation after the other; those that ask for the same stay together."""
+        alike = sorted(asking, key=lambda job: _asked(job, relation))
+        half = len(alike) // 2
+        builds = self._run_jobs(f"{tag}_0", [*others, *alike[:half]])
+        builds += self._rest()  # what they read is held until they have ended
+        return builds + self._run_jobs(f"{tag}_1", alike[half:])
 
     def _rest(self) -> list[_Build]:
         """Wait for the units that no wave waited for; returns what of them must be done in full after all."""
@@ -372,3 +391,9 @@ class Apply:
         self.outcomes |= self.context.log.record_outcomes(self.plan.epoch, new, attempt)
         self._recorded |= {o.unit for o in new}
         self._recorded_at = time.monotonic()
+
+
+def _asked(job: Job, relation: str) -> list[str]:
+    """What a unit asks for of a relation, in some words; empty where that is nothing."""
+    asked = job.strategy.requests.matches.items()
+    return sorted(repr(match) for (r, _), matches in asked if r == relation for match in matches)

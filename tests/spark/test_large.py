@@ -308,6 +308,36 @@ def test_who_asks_for_more_than_this_process_holds_is_weighed_again(spark, lake)
         assert outcomes["few"].rows_read == 1, "its own slice"
 
 
+def test_what_several_ask_for_is_read_in_parts_where_it_is_too_much_together(spark, lake):
+    lake.limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, slice_rows=50, shared_rows=0, small_input=0)
+    lake.table("t", "k int, g int, h int", rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 20, id DIV 20 FROM range(400)")
+    for name in ("u", "v", "w"):
+        lake.table(name, f"{name} int, name string", rows=0)
+        spark.sql(f"INSERT INTO {lake.ref(name)} SELECT id, concat('n', id) FROM range(20)")
+    views = {
+        "one": "SELECT t.k, u.name FROM t JOIN u ON t.g = u.u",
+        "same": "SELECT u.name, count(*) AS n FROM t JOIN u ON t.g = u.u GROUP BY u.name",
+        "two": "SELECT t.k, v.name FROM t JOIN v ON t.h = v.v",
+        "beside": "SELECT count(*) AS n FROM w WHERE name LIKE 'n1%'",
+        "many": "SELECT t.k, w.name FROM t JOIN w ON t.g = w.w",
+    }
+    lake.engine = "auto"
+    pipe = lake.pipeline(views)
+    assert pipe.refresh().ok
+    for name, changed in {"u": 2, "v": 2, "w": 5}.items():
+        spark.sql(f"UPDATE {lake.ref(name)} SET name = concat(name, 'x') WHERE {name} < {changed}")
+    report = pipe.refresh()
+    assert report.ok
+    assert lake.differences(pipe) == {}
+    outcomes = pipe.context.log.outcomes(report.epoch)
+    found = {name: (o.strategy, o.engine, o.rows_read) for name, o in outcomes.items()}
+    assert [found[v] for v in ("one", "same", "two")] == [("incremental", "embedded", 40)] * 3, found
+    assert found["beside"][:2] == ("incremental", "embedded")
+    assert found["many"][0] == "full", "a hundred rows are more than this process holds for anybody"
+    assert "'t' that this change affects are too many" in outcomes["many"].reason
+
+
 def test_slices_that_are_cheaper_than_a_full_refresh_stay_with_spark(spark, lake):
     lake.limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, slice_rows=5, small_input=0)
     lake.table("t", "k int, g int", rows=0)
