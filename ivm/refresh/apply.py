@@ -283,10 +283,14 @@ class Apply:
         return builds + (self._run_jobs(f"{tag}_large", left, len(left) == len(jobs)) if left else [])
 
     def _fits(self, job: Job) -> bool:
-        """Whether a unit is expected to read so few rows that this process may hold them, where it reads alone."""
-        unit, limits = job.strategy.unit, self.context.limits
+        """Whether this process may hold what a unit asks for, alone: what is expected may be spread over the relations.
+
+        How it is, nobody knows; who asks for too much of one of them is told then.
+        """
+        unit, most = job.strategy.unit, self.context.limits.slice_rows
         changed = sum(d.num_rows for d in self.inputs.deltas(unit, job.state).values())
-        return read_rows(job.strategy.choice, changed, self.inputs.past[unit.name]) <= limits.slice_rows
+        asked = {relation for relation, _ in job.strategy.requests.matches}
+        return read_rows(job.strategy.choice, changed, self.inputs.past[unit.name]) <= most * len(asked)
 
     def _run_halves(self, tag: str, others: list[Job], asking: Sequence[Job], relation: str) -> list[_Build]:
         """Run one half of those that ask for a relation after the other; those that ask for the same stay together."""
