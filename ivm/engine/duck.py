@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.engine.once import Once
 from ivm.names import native_ident
 from ivm.plan.nodes import Column
 from ivm.portable.listed import SETUP
@@ -96,10 +97,7 @@ class Database:
         #: Forgets all tables, once, at the latest when nobody has the database any more.
         self.close = weakref.finalize(self, _drop, self._instance, self._schema)
         self.close.atexit = False
-        self._lock = threading.Lock()
-        #: A lock a name: tables are made beside each other, each once.
-        self._making: dict[str, threading.Lock] = {}
-        self._loaded: set[str] = set()
+        self._loaded = Once()
 
     def cursor(self) -> DuckDBPyConnection:
         """A connection that finds and makes tables here."""
@@ -112,20 +110,17 @@ class Database:
 
         One that is there already is kept. Raises ValueError for a date or time that DuckDB takes for an infinite one.
         """
-        with self._lock:
-            making = self._making.setdefault(name, threading.Lock())
-        with making:
-            if name in self._loaded:
-                return
-            kept = [(c, type_) for c in columns if (type_ := type_of(c.type)) is not None]
-            listed = [f"{native_ident(c.name)}::{type_.duck} AS {native_ident(c.name)}" for c, type_ in kept]
-            rows = _naive(read().select([c.name for c, _ in kept]))
-            _check_finite(rows)
-            cursor = self.cursor()
-            cursor.register("__ivm_arrow", rows)
-            cursor.execute(f"CREATE TABLE {native_ident(name)} AS SELECT {', '.join(listed)} FROM __ivm_arrow")
-            cursor.unregister("__ivm_arrow")
-            self._loaded.add(name)
+        self._loaded.make(name, lambda: self._load(name, read, columns))
+
+    def _load(self, name: str, read: Callable[[], pa.Table], columns: Sequence[Column]) -> None:
+        kept = [(c, type_) for c in columns if (type_ := type_of(c.type)) is not None]
+        listed = [f"{native_ident(c.name)}::{type_.duck} AS {native_ident(c.name)}" for c, type_ in kept]
+        rows = _naive(read().select([c.name for c, _ in kept]))
+        _check_finite(rows)
+        cursor = self.cursor()
+        cursor.register("__ivm_arrow", rows)
+        cursor.execute(f"CREATE TABLE {native_ident(name)} AS SELECT {', '.join(listed)} FROM __ivm_arrow")
+        cursor.unregister("__ivm_arrow")
 
     def run(self, statement: Written) -> pa.Table:
         """A statement's rows with Spark's types. Raises duckdb.Error where DuckDB can't, or must not, compute them.

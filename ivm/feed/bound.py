@@ -7,6 +7,7 @@ readable(name)        the rows themselves, for an engine in this process
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ivm.engine.embedded import Readable
+from ivm.engine.once import Once
 from ivm.lake import parquet
 from ivm.names import ident
 from ivm.plan.nodes import Column
@@ -35,8 +37,9 @@ class Bound:
         self._partition_rows = partition_rows
         self._rows: dict[str, tuple[pa.Table, tuple[Column, ...]]] = {}
         self._made: dict[str, Callable[[], None]] = {}
-        self._ready: set[str] = set()
-        self._lock = threading.RLock()
+        #: The names that Spark has.
+        self._ready = Once()
+        self._lock = threading.Lock()
 
     def bind(self, name: str, rows: pa.Table, columns: Sequence[Column]) -> None:
         """Let a name stand for rows."""
@@ -59,25 +62,28 @@ class Bound:
     def ready(self, sql: str) -> None:
         """Give Spark the names that a statement reads, as far as it doesn't have them yet."""
         with self._lock:
-            for name in [n for n in (*self._rows, *self._made) if ident(n) in sql]:
-                if name in self._ready:  # since before, or by what another name is made of
-                    continue
-                if name in self._made:
-                    self._made[name]()
-                else:
-                    # Spark has them now; no engine in this process asks after Spark did.
-                    register(self._spark(), name, *self._rows.pop(name), self._scratch, self._partition_rows)
-                self._ready.add(name)
+            names = [n for n in (*self._rows, *self._made) if ident(n) in sql]
+        for name in names:
+            self._ready.make(name, functools.partial(self._give, name))
+
+    def _give(self, name: str) -> None:
+        if name in self._made:
+            self._made[name]()
+        else:
+            rows, columns = self._rows[name]
+            register(self._spark(), name, rows, columns, self._scratch, self._partition_rows)
+            # Spark has them now, and no engine in this process asks after Spark did. Until then others wait for it.
+            with self._lock:
+                self._rows.pop(name, None)
 
     def drop(self, names: Iterable[str]) -> None:
         """Forget these names."""
-        with self._lock:
-            for name in names:
+        for name in names:
+            with self._lock:
                 self._rows.pop(name, None)
                 self._made.pop(name, None)
-                if name in self._ready:
-                    self._ready.remove(name)
-                    self._spark().catalog.dropTempView(name)
+            if self._ready.forget(name):
+                self._spark().catalog.dropTempView(name)
 
 
 def register(

@@ -14,7 +14,6 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.engine.embedded import Readable
+from ivm.engine.once import Once
 from ivm.engine.rows import Rows
 from ivm.feed.bound import Bound
 from ivm.feed.input import Accumulators, Input
@@ -118,10 +118,9 @@ class Datasets(ABC):
         self._whole: set[str] = set()
         self._rounds = Rounds(Requests(), (), {})
         self._scanned: frozenset[str] = frozenset()
-        self._registered: dict[str, str] = {}
+        self._registered = Once()
         #: What this view of the datasets takes for unchanged.
         self._alike: frozenset[str] = frozenset()
-        self._lock = threading.RLock()
         scratch.make()
         self._begin()
 
@@ -198,10 +197,7 @@ class Datasets(ABC):
     def _name(self, relation: str, part: Part) -> str:
         """The quoted name of a part of a relation, given when a statement is first written over it."""
         name = self._called(relation, part)
-        with self._lock:
-            if name not in self._registered:
-                self._register(name, relation, part)
-                self._registered[name] = relation
+        self._registered.make(name, lambda: self._register(name, relation, part))
         return ident(name)
 
     # -- Reads ------------------------------------------------------------------------------------
@@ -255,12 +251,13 @@ class Datasets(ABC):
         name = f"__ivm_{self.tag}_{relation}_{state.value}_rows"
         columns = self.inputs[relation].columns
         delta = self.delta(Leaf(relation, relation, tuple(c.name for c in columns)))
-        with self._lock:
-            if name not in self._registered:
-                moved = delta if state is State.NEW else taken_back(columns, delta)
-                sql = shifted(columns, self._table(relation), moved)
-                self.bound.make(name, lambda: self._write_bag(name, sql))
-                self._registered[name] = relation
+
+        def write() -> None:
+            moved = delta if state is State.NEW else taken_back(columns, delta)
+            sql = shifted(columns, self._table(relation), moved)
+            self.bound.make(name, lambda: self._write_bag(name, sql))
+
+        self._registered.make(name, write)
         return ident(name)
 
     def _write_bag(self, name: str, sql: str) -> None:
@@ -280,10 +277,7 @@ class Datasets(ABC):
 
     def _given(self, relation: str, rows: pa.Table) -> str:
         name = f"__ivm_{self.tag}_{relation}_given"
-        with self._lock:
-            if name not in self._registered:
-                self.bound.bind(name, rows, self.inputs[relation].columns)
-                self._registered[name] = relation
+        self._registered.make(name, lambda: self.bound.bind(name, rows, self.inputs[relation].columns))
         return ident(name)
 
     def accumulators(self, unit: str) -> Sums:
@@ -298,11 +292,12 @@ class Datasets(ABC):
         if rows > self._limits.accumulator_rows:
             return Sums(f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.counted})", large=True)
         name = self._sums_name(unit, "accumulators")
-        with self._lock:
-            if name not in self._registered:
-                sums = _of_epochs(whole.rows(kept.path) if known is None else known, kept.batches)
-                self.bound.bind(name, sums.select([c.name for c in kept.columns]), kept.columns)
-                self._registered[name] = unit
+
+        def bind() -> None:
+            sums = _of_epochs(whole.rows(kept.path) if known is None else known, kept.batches)
+            self.bound.bind(name, sums.select([c.name for c in kept.columns]), kept.columns)
+
+        self._registered.make(name, bind)
         return Sums(ident(name))
 
     def meet(self, unit: str, changes: Rows) -> None:
@@ -317,8 +312,8 @@ class Datasets(ABC):
             sums = f"(SELECT * FROM {table_ref(kept.path)} WHERE {kept.counted})"
             self._make(changed, f"SELECT * FROM {changes.ref}")
             self._make(met, f"SELECT t.* FROM {sums} AS t LEFT SEMI JOIN {changes.ref} AS a ON {on}")
-        with self._lock:
-            self._registered |= {met: unit, changed: unit}
+        for name in (met, changed):
+            self._registered.note(name)
 
     def _met(self, kept: Accumulators, changes: pa.Table) -> pa.Table:
         table, columns = own(kept.path, self._limits), [c.name for c in kept.columns]

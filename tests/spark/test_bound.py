@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
-from ivm.feed.bound import register
+from ivm.feed.bound import Bound, register
 from ivm.plan.nodes import Column
 from ivm.session import statements
 from ivm.storage.location import Location
@@ -62,3 +64,33 @@ def test_many_rows_are_read_by_several_tasks(spark, tmp_path, capsys):
         assert spark.table("many").count() == 50
     finally:
         spark.catalog.dropTempView("many")
+
+
+def test_a_name_that_another_thread_is_giving_is_waited_for(spark, tmp_path, monkeypatch):
+    """Who runs a statement meanwhile must find it there."""
+    bound = Bound(lambda: spark, Location.of(str(tmp_path)), 50)
+    bound.bind("shared", pa.table({"k": [1, 2], "v": [3, 4]}), COLUMNS)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(*asked):
+        begun.set()
+        assert go_on.wait(60)
+        register(*asked)
+
+    monkeypatch.setattr("ivm.feed.bound.register", slowly)
+    sql = "SELECT sum(v) AS v FROM `shared`"
+
+    def asked():
+        bound.ready(sql)
+        return spark.sql(sql).collect()[0].v
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(asked)
+        assert begun.wait(60)
+        second = pool.submit(asked)
+        assert not second.done()
+        go_on.set()
+        assert (first.result(60), second.result(60)) == (7, 7)
+    bound.drop(["shared"])
+    assert not spark.catalog.tableExists("shared")
+    assert bound.readable("shared") is None
