@@ -47,7 +47,8 @@ class Past:
     `met` is how often one that is read was drawn for each row that its changed ones were expected to meet (`drawn`;
     None where nobody knows), and `here` says that its statements run in this process, as far as is known. `built` are
     full refreshes that were its first build, `full` the others. An `inner` unit is read by others of its view, which
-    are all refreshed in full once it is: what it took alone doesn't tell what that takes.
+    are all refreshed in full once it is: what it took alone doesn't tell what that takes. `running` are the seconds of
+    incremental ones after what was read for several units.
     """
 
     incremental: Actuals = ()
@@ -57,6 +58,7 @@ class Past:
     met: float | None = None
     here: bool = False
     inner: bool = False
+    running: Sequence[float] = ()
 
     @property
     def whole(self) -> Actuals:

@@ -156,8 +156,10 @@ class Running:
         most = self.inputs.context.limits.small_statement_rows
         sizes = {job.strategy.unit.name: self._seen(job).rows(job.strategy.unit.reads) for job in jobs}
         small = {name for name, rows in sizes.items() if rows is not None and rows <= most}
-        for kind in (True, False):
-            mine = [job for job in jobs if (job.strategy.unit.name in small) is kind]
+        # Large ones begin when all small ones have ended: where such a one is awaited, so are all small ones.
+        all_awaited = any(job.strategy.unit.name not in small for job in self.awaited)
+        for kind, ordered in ((True, self.jobs if all_awaited else jobs), (False, jobs)):
+            mine = [job for job in ordered if job in jobs and (job.strategy.unit.name in small) is kind]
             if not mine:  # no session is started for nothing
                 continue
             try:
@@ -216,14 +218,16 @@ class Running:
             _log.info("%s stays with Spark: %s", name, self._reasons[name])
         else:
             try:
-                took = self._shares[name] + time.perf_counter() - started
-                self.ended[name] = _stored(self.inputs, job, self._seen(job), changes, took, EMBEDDED)
+                took = time.perf_counter() - started
+                self.ended[name] = _stored(
+                    self.inputs, job, self._seen(job), changes, took, self._shares[name], EMBEDDED
+                )
             except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
                 self.ended[name] = error
 
 
 def longest_first(jobs: Sequence[Job], past: Callable[[], Mapping[str, Past]]) -> list[Job]:
-    """Those first that took longest before, or else are expected to read most: no long one is left for the end.
+    """Those first that ran longest before, or else are expected to read most: no long one is left for the end.
 
     `past` is asked only where there is an order to choose.
 
@@ -234,7 +238,7 @@ def longest_first(jobs: Sequence[Job], past: Callable[[], Mapping[str, Past]]) -
     known = past()
 
     def weight(job: Job) -> tuple[float, int]:
-        seconds = [s for _, s in known[job.strategy.unit.name].incremental]
+        seconds = known[job.strategy.unit.name].running
         return statistics.median(seconds) if seconds else 0.0, job.strategy.choice.cost_incremental
 
     return sorted(jobs, key=weight, reverse=True)
@@ -298,11 +302,13 @@ def _run(inputs: Inputs, job: Job, datasets: Datasets, results: Results, engine:
     """The unit's outcome by Spark, its batches appended; `share` are its seconds of what was read for all."""
     started = time.perf_counter()
     changes = execute(job.strategy, datasets, results)
-    return _stored(inputs, job, datasets, changes, share + time.perf_counter() - started, engine)
+    return _stored(inputs, job, datasets, changes, time.perf_counter() - started, share, engine)
 
 
-def _stored(inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seconds: float, engine: str) -> Outcome:
-    """The outcome of changes that took so long to make, once they are appended."""
+def _stored(
+    inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seconds: float, share: float, engine: str
+) -> Outcome:
+    """The outcome of changes that took so long to make from what was read, once they are appended."""
     started = time.perf_counter()
     unit, state, choice, plan = job.strategy.unit, job.state, job.strategy.choice, inputs.plan
     batch = _store(inputs, job, changes)
@@ -315,7 +321,7 @@ def _stored(inputs: Inputs, job: Job, datasets: Datasets, changes: Changes, seco
         Publish.MERGE if batch.num_rows else Publish.NONE, after,
         rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()),
         rows_read=_rows_read(unit, datasets),
-        rows_out=batch.num_rows, seconds=seconds + time.perf_counter() - started,
+        rows_out=batch.num_rows, seconds=share + seconds + time.perf_counter() - started, shared_seconds=share,
         cost_incremental=choice.cost_incremental, cost_full=choice.cost_full, engine=engine, reads=inputs.keyed_reads(),
     )  # fmt: skip
 

@@ -42,7 +42,7 @@ def pasts(context: Context, units: Collection[str]) -> dict[str, Past]:
 
 #: What is asked of an outcome.
 _FIELDS = (
-    "code", "strategy", "error", "engine", "seconds", "rows_in", "rows_out", "rows_read",
+    "code", "strategy", "error", "engine", "seconds", "shared_seconds", "rows_in", "rows_out", "rows_read",
     "cost_incremental", "cost_full",
 )  # fmt: skip
 
@@ -70,6 +70,7 @@ def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]], inner: 
         _met(here or incremental) if incremental else MET if auto else None,
         auto and bool(here or not incremental),
         inner,
+        tuple(float(o["seconds"]) - float(o.get("shared_seconds", 0)) for o in incremental),
     )
 
 

@@ -174,6 +174,8 @@ class Outcome:
     rows_read: int = 0
     rows_out: int = 0
     seconds: float = 0.0
+    #: Of these its share of what reading for several units took.
+    shared_seconds: float = 0.0
     cost_incremental: int = 0
     cost_full: int = 0
     error: str = ""

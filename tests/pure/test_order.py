@@ -16,9 +16,13 @@ def job(name: str, rows: int):
     )
 
 
-def test_what_took_longest_starts_first_then_what_reads_most():
+def test_what_ran_longest_starts_first_then_what_reads_most():
     jobs = [job("new", 10), job("quick", 900), job("slow", 20), job("large", 500)]
-    past = {"slow": Past(((1, 9.0), (1, 5.0), (1, 7.0))), "quick": Past(((1, 0.1), (1, 8.0), (1, 0.2)))}
+    # What was read for several counts for none of them.
+    past = {
+        "slow": Past(((1, 9.0), (1, 5.0), (1, 7.0)), running=(8.9, 4.9, 6.9)),
+        "quick": Past(((1, 9.5), (1, 8.0), (1, 7.5)), running=(0.1, 8.0, 0.2)),
+    }
     known = {"new": Past(), "large": Past(), **past}
     assert [j.strategy.unit.name for j in longest_first(jobs, lambda: known)] == ["slow", "quick", "large", "new"]
 
