@@ -265,22 +265,26 @@ class Apply:
         """Run jobs that ask for more of a relation than this process may hold, and others beside them.
 
         What several ask for may fit where each half of them reads for itself, one after the other. Who is expected to
-        ask for too much, or did so alone, is decided again: a full refresh may be cheaper than slices that Spark keeps.
-        Without those that are done in full the others' slices may be small enough; where all stay, Spark keeps them.
+        ask for too much, or did so alone, is decided again, since a full refresh may be cheaper than slices that Spark
+        keeps, and runs alone if it stays: what is read beside such slices is read by Spark, too.
         """
         asking = [job for job in jobs if _asked(job, relation)]
-        if len(asking) > 1 and all(self._fits(job) for job in asking):
-            return self._run_halves(tag, [job for job in jobs if job not in asking], asking, relation)
+        large = asking if len(asking) == 1 else [job for job in asking if not self._fits(job)]
+        others = [job for job in jobs if job not in large]
+        if not large:
+            return self._run_halves(tag, [job for job in others if job not in asking], asking, relation)
         builds: list[_Build] = []
         left: list[Job] = []
-        for job in jobs:
-            if job in asking and (len(asking) == 1 or not self._fits(job)):
-                unit = job.strategy.unit.name
-                self._large[unit] = relation
-                self._schedule(job.view, unit, self._decided(job.view, unit), left, builds)
-            else:
-                left.append(job)
-        return builds + (self._run_jobs(f"{tag}_large", left, len(left) == len(jobs)) if left else [])
+        for job in large:
+            unit = job.strategy.unit.name
+            self._large[unit] = relation
+            self._schedule(job.view, unit, self._decided(job.view, unit), left, builds)
+        if others:
+            builds += self._run_jobs(f"{tag}_0", others)
+        for number, job in enumerate(left, start=1):
+            builds += self._rest()
+            builds += self._run_jobs(f"{tag}_{number}", [job], staged=len(asking) == 1)
+        return builds
 
     def _fits(self, job: Job) -> bool:
         """Whether this process may hold what a unit asks for, alone: what is expected may be spread over the relations.

@@ -338,15 +338,28 @@ def test_what_several_ask_for_is_read_in_parts_where_it_is_too_much_together(spa
     assert "'t' that this change affects are too many" in outcomes["many"].reason
 
 
-def test_slices_that_are_cheaper_than_a_full_refresh_stay_with_spark(spark, lake):
+def test_slices_that_are_cheaper_than_a_full_refresh_stay_with_spark_and_nothing_beside_them(spark, lake):
     lake.limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, slice_rows=5, small_input=0)
     lake.table("t", "k int, g int", rows=0)
     lake.table("u", "g int, name string", rows=0)
     spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 200 FROM range(2000)")
     spark.sql(f"INSERT INTO {lake.ref('u')} SELECT id, concat('n', id) FROM range(200)")
-    pipe = lake.pipeline({"many": "SELECT t.k, u.name FROM t JOIN u ON t.g = u.g"})
+    views = {
+        "many": "SELECT t.k, u.name FROM t JOIN u ON t.g = u.g",
+        "one": "SELECT t.k, u.name FROM t JOIN u ON t.k = u.g",
+        "beside": "SELECT count(*) AS n FROM u WHERE name LIKE 'n1%'",
+    }
+    lake.engine = "auto"
+    pipe = lake.pipeline(views)
     assert pipe.refresh().ok
     spark.sql(f"UPDATE {lake.ref('u')} SET name = 'one' WHERE g = 1")
     report = pipe.refresh()
-    assert (report.views["many"].strategy, report.ok) == ("incremental", True), report.views["many"]
+    assert report.ok
+    assert {name: view.strategy for name, view in report.views.items()} == dict.fromkeys(views, "incremental")
     assert lake.differences(pipe) == {}
+    outcomes = pipe.context.log.outcomes(report.epoch)
+    assert {name: outcomes[name].engine for name in views} == {
+        "many": "spark: a delta or a slice is too large for this process",
+        "one": "embedded",
+        "beside": "embedded",
+    }
