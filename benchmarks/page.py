@@ -42,7 +42,7 @@ SECTIONS = (
         "change",
         "What the planner chose against both strategies forced, seconds of all views. Figures are from before "
         "each share had rounds of its own to warm up, "
-        "but for those of two shares by Spark: before, who came first at more rows met the JVM's compiler.",
+        "but for those of one and of two shares by Spark: before, who came first at more rows met the JVM's compiler.",
         "--keep",
     ),
     (

@@ -3,11 +3,11 @@
 A full refresh reads every input once, and costs its fixed overhead, as much as reading `small_input` rows. An
 incremental one reads the delta twice over (from the feed, and in its statements), and the rows that the changed ones
 meet. As many of these are expected as if all were spread evenly; how many of the expected ones a unit reads, its own
-refreshes tell (`ivm.planner.learned`). A row that an incremental refresh reads costs, in rows of a full one,
+refreshes tell, and before there are any, those of others (`ivm.planner.learned`). A row that an incremental refresh
+reads costs, in rows of a full one,
 
     HERE        in this process
     BY_SPARK    by Spark
-    1           by Spark where nothing is learned yet, for each that is expected
     STAGED      for each that is expected, where the delta is too large for this process
 
 Where both inputs and change are small, incremental is kept, because it tells what changed. Where the unit's own
@@ -34,8 +34,9 @@ CHANGED = 2
 STAGED = 10
 #: A row that is read in this process, and by Spark. Measured on TPC-H at SF1 with a tenth of all rows changed, 64 M
 #: rows with the delta counted twice: 26 and 49 s, where full refreshes of 172 M took 94 and 78 in the same runs, so
-#: 0.75 and 1.7. The choices at five shares were measured with 0.6.
-HERE, BY_SPARK = 0.6, 1.7
+#: 0.75 and 1.7. The choices at five shares were measured with 0.6. Since slices are one partition, the same took 34 s
+#: by Spark where full refreshes took 73: 1.2.
+HERE, BY_SPARK = 0.6, 1.2
 #: Rows that a changed row meets in its window partition, in a recursion's iterations, and between the old and the new
 #: value of a bound: nobody knows.
 UNKNOWN = 8

@@ -35,8 +35,8 @@ QUICKER = 1.5
 #: from the shell: TPC-H's q01 took 3.5 s among the first builds, 11.7 s among incremental ones, 5.8 s incrementally.
 QUICKER_BUILT = 2.0
 
-#: In this process a unit without a refresh to tell is expected to draw so many of the rows that may be met: the median
-#: of TPC-H's at SF1 with a hundredth of all rows changed (0.02 to 1.3).
+#: A unit without a refresh to tell is expected to draw so many of the rows that may be met: the median of TPC-H's at
+#: SF1 with a hundredth of all rows changed (0.02 to 1.3).
 MET = 0.4
 
 

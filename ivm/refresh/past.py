@@ -67,7 +67,7 @@ def _past(incremental: list[dict[str, Any]], full: list[dict[str, Any]], inner: 
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] != FIRST_BUILD),
         tuple((int(o["rows_in"]), float(o["seconds"])) for o in full if o["code"] == FIRST_BUILD),
         rows_out / rows_in if rows_in else None,
-        _met(here or incremental) if incremental else MET if auto else None,
+        _met(here or incremental) if incremental else MET,
         auto and bool(here or not incremental),
         inner,
         tuple(float(o["seconds"]) - float(o.get("shared_seconds", 0)) for o in incremental),
