@@ -36,8 +36,5 @@ class Once:
         self._made.pop(name, None)
         return there
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._made
-
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._made))

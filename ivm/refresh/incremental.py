@@ -157,7 +157,7 @@ class Running:
         sizes = {job.strategy.unit.name: self._seen(job).rows(job.strategy.unit.reads) for job in jobs}
         small = {name for name, rows in sizes.items() if rows is not None and rows <= most}
         # Large ones begin when all small ones have ended: where such a one is awaited, so are all small ones.
-        all_awaited = any(job.strategy.unit.name not in small for job in self.awaited)
+        all_awaited = any(job in jobs and job.strategy.unit.name not in small for job in self.awaited)
         for kind, ordered in ((True, self.jobs if all_awaited else jobs), (False, jobs)):
             mine = [job for job in ordered if job in jobs and (job.strategy.unit.name in small) is kind]
             if not mine:  # no session is started for nothing

@@ -279,13 +279,19 @@ def test_a_feed_that_hides_more_rows_of_a_file_than_deltas_reader_takes(spark, t
     assert pipe.verify("tens")
 
 
+def joined(spark, lake, rows: int, names: int):
+    """A table `t` of so many rows, each of which meets one of the `names` in `u`."""
+    lake.table("t", "k int, g int", rows=0)
+    lake.table("u", "g int, name string", rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % {names} FROM range({rows})")
+    spark.sql(f"INSERT INTO {lake.ref('u')} SELECT id, concat('n', id) FROM range({names})")
+
+
 def test_who_asks_for_more_than_this_process_holds_is_weighed_again(spark, lake):
     """A join that meets many rows is built anew; one that meets few of the same relation isn't staged for its sake."""
     lake.limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, slice_rows=50, shared_rows=0, small_input=0)
-    for name, columns in {"t": "k int, g int", "u": "g int, name string", "w": "k int, x int"}.items():
-        lake.table(name, columns, rows=0)
-    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 20 FROM range(400)")
-    spark.sql(f"INSERT INTO {lake.ref('u')} SELECT id, concat('n', id) FROM range(20)")
+    joined(spark, lake, rows=400, names=20)
+    lake.table("w", "k int, x int", rows=0)
     spark.sql(f"INSERT INTO {lake.ref('w')} SELECT id, id FROM range(200)")
     views = {
         "many": "SELECT t.k, u.name FROM t JOIN u ON t.g = u.g",
@@ -340,10 +346,7 @@ def test_what_several_ask_for_is_read_in_parts_where_it_is_too_much_together(spa
 
 def test_slices_that_are_cheaper_than_a_full_refresh_stay_with_spark_and_nothing_beside_them(spark, lake):
     lake.limits = replace(EMBEDDED, whole_rows=0, native_whole_rows=-1, slice_rows=5, small_input=0)
-    lake.table("t", "k int, g int", rows=0)
-    lake.table("u", "g int, name string", rows=0)
-    spark.sql(f"INSERT INTO {lake.ref('t')} SELECT id, id % 200 FROM range(2000)")
-    spark.sql(f"INSERT INTO {lake.ref('u')} SELECT id, concat('n', id) FROM range(200)")
+    joined(spark, lake, rows=2000, names=200)
     views = {
         "many": "SELECT t.k, u.name FROM t JOIN u ON t.g = u.g",
         "one": "SELECT t.k, u.name FROM t JOIN u ON t.k = u.g",
