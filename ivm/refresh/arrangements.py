@@ -224,6 +224,8 @@ class Arrangements:
         self._follow = follow
         self._columns = columns
         self._asked = arrangements(context, manifest)
+        #: What is arranged.
+        self.relations = frozenset(a.relation for a in self._asked)
         self._traces: dict[Arranged, ArrangedTrace | None] = {}
 
     def indexes(self, relation: str, as_of: int) -> tuple[Index, ...]:

@@ -26,6 +26,7 @@ from ivm.feed.states import ones
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
 from ivm.plan.anchors import keyable
+from ivm.plan.kinds import StrategyKind
 from ivm.plan.nodes import EPOCH, Column, Relation, Unit
 from ivm.planner.arranging import KeyedRead
 from ivm.planner.learned import Past
@@ -77,7 +78,9 @@ class Inputs:
         self._facts: dict[str, Facts] = {}
         #: Rows of sources and units that a wave read by key, for the next ones.
         self.found = FoundRows(context.limits.found_rows)
+        #: What any unit reads, which arrangements hold; and what those do that this epoch refreshes.
         self._needed = needed_columns(self.units.values())
+        self._needed_now = needed_columns(_refreshed(context, plan))
         self._clocks = context.clocks
         self._values: dict[tuple[str, int | None], tuple[pa.Table, pa.Table]] = {}
         follow = functools.partial(
@@ -99,7 +102,7 @@ class Inputs:
         return tuple(
             read
             for read in told
-            if read.relation in known and TIME not in {c.name.lower() for c in self.columns(read.relation)}
+            if read.relation in known and TIME not in {c.lower() for c in self._needed[read.relation]}
         )
 
     @functools.cached_property
@@ -115,12 +118,13 @@ class Inputs:
         return (*program.relations, *(c.name for c in program.clocks))
 
     def columns(self, relation: str) -> tuple[Column, ...]:
-        """The columns that any unit reads; at least one, since a row needs one."""
+        """The columns that the epoch's units read, of an arranged relation any unit; at least one: a row needs one."""
+        needed = self._needed if relation in self._arrangements.relations else self._needed_now
         columns = (
             self.snapshots[relation].columns if relation in self.snapshots else unit_columns(self.context, relation)
         )
         plain = [c for c in columns if keyable(c.type)] or [c for c in columns if "variant" not in c.type]
-        return tuple(c for c in columns if c.name in self._needed.get(relation, set())) or tuple(plain[:1])
+        return tuple(c for c in columns if c.name in needed.get(relation, set())) or tuple(plain[:1])
 
     def state(self, unit: str) -> UnitState:
         """A unit's state in this epoch, whether it ran in it or not."""
@@ -424,6 +428,12 @@ def relation_facts(context: Context, relation: str, snapshots: Mapping[str, Snap
     units = (u for c in context.compiled.values() for u in c.program.units)
     key = next((u.key for u in units if u.name == relation), ())
     return Facts(Relation(relation, "unit", unit_columns(context, relation), key), rows)
+
+
+def _refreshed(context: Context, plan: EpochPlan) -> Iterable[Unit]:
+    """The units of the views that an epoch refreshes."""
+    views = [v for v, task in plan.tasks.items() if task.strategy != StrategyKind.UNCHANGED and v in context.compiled]
+    return [u for v in views for u in context.compiled[v].program.units]
 
 
 def needed_columns(units: Iterable[Unit]) -> dict[str, set[str]]:
