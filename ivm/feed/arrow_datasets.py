@@ -41,6 +41,18 @@ class _Piece:
 
 
 @dataclass(frozen=True)
+class _Recalled:
+    """What was found before of what is wanted, each row once: what of it that answers (`known`), and what is `left`."""
+
+    parts: Sequence[pa.Table]
+    known: Sequence[Wanted]
+    left: Sequence[Wanted]
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        return pa.concat_tables([schema.empty_table(), *self.parts])
+
+
+@dataclass(frozen=True)
 class _Own:
     """What some units ask for of a relation apart from others: the same matches, the columns that any of them reads."""
 
@@ -186,12 +198,41 @@ class ArrowDatasets(Datasets):
         """The keys of all relations first, from the rows of earlier rounds; then the relations are read."""
         with ThreadPoolExecutor(self._limits.threads) as pool:
             wanted = dict(zip(asked, pool.map(self._wanted, asked.values()), strict=True))
-            found = list(pool.map(lambda r: self._read_round(r, number, self._columns(r, asked[r]), wanted[r]), wanted))
-        for (relation, mine), rows in zip(wanted.items(), found, strict=True):
+            found = list(pool.map(lambda r: self._read_pieces(r, number, asked[r], wanted[r]), wanted))
+        for relation, pieces in zip(wanted, found, strict=True):
             source = self.inputs[relation]
-            self._pieces.setdefault(relation, []).append(_Piece(rows, frozenset(asked[relation]), tuple(mine)))
-            self._mine.keep(source.path, source.version, rows, mine)
-            self._sliced[relation] = self._sliced.get(relation, 0) + rows.num_rows
+            for piece in pieces:
+                self._pieces.setdefault(relation, []).append(piece)
+                self._mine.keep(source.path, source.version, piece.rows, piece.wanted)
+                self._sliced[relation] = self._sliced.get(relation, 0) + piece.rows.num_rows
+
+    def _read_pieces(self, relation: str, number: int, matches: set[Match], wanted: Sequence[Wanted]) -> list[_Piece]:
+        """What a round reads of a relation; apart from it what is known, whose columns needn't be read for the rest."""
+        pieces, asked, left = list[_Piece](), set(matches), list(wanted)
+        for one in wanted if len(wanted) > 1 and relation in self._apart else ():
+            mine = {m for m in matches if m.columns == one.columns and not (m.between or one.between)}
+            columns = self._columns(relation, mine)
+            known = self._recalled(relation, columns, [one])
+            if mine and not known.left:
+                pieces.append(_Piece(known.table(self._schema(relation, columns)), frozenset(mine), (one,)))
+                asked, left = asked - mine, [w for w in left if w is not one]
+        most = self._limits.slice_rows - self._sliced.get(relation, 0) - sum(p.rows.num_rows for p in pieces)
+        rows = self._read_round(relation, number, self._columns(relation, asked), left, most)
+        return [*pieces, _Piece(rows, frozenset(asked), tuple(left))]
+
+    def _schema(self, relation: str, columns: Sequence[str]) -> pa.Schema:
+        return pa.schema([self.inputs[relation].schema.field(c) for c in columns])
+
+    def _recalled(self, relation: str, columns: Sequence[str], wanted: Sequence[Wanted]) -> _Recalled:
+        """What earlier rounds and other datasets found of it already."""
+        source, schema = self.inputs[relation], self._schema(relation, columns)
+        parts, known, left = list[pa.Table](), list[Wanted](), list(wanted)
+        for found in (self._mine, self._found):
+            recalled, answered, left = found.recall(source.path, source.version, columns, left)
+            if recalled is not None:
+                parts.append(but(known, recalled.cast(schema)))
+                known += answered
+        return _Recalled(parts, known, left)
 
     def _columns(self, relation: str, matches: set[Match]) -> list[str]:
         """The columns that those read who ask for any of these matches, and those who will afterwards."""
@@ -217,23 +258,19 @@ class ArrowDatasets(Datasets):
         }
         return [*ranges, *(Wanted(columns, keys) for columns, keys in together.items())]
 
-    def _read_round(self, relation: str, number: int, columns: Sequence[str], wanted: Sequence[Wanted]) -> pa.Table:
-        """The rows that are wanted in a round: recalled of earlier ones, of other datasets, or read."""
-        source = self.inputs[relation]
-        schema = pa.schema([source.schema.field(c) for c in columns])
-        most = self._limits.slice_rows - self._sliced.get(relation, 0)
-        parts, known, left = [schema.empty_table()], list[Wanted](), list(wanted)
-        for found in (self._mine, self._found):
-            recalled, answered, left = found.recall(source.path, source.version, columns, left)
-            if recalled is not None:
-                parts.append(but(known, recalled.cast(schema)))
-                known += answered
-        if left:
+    def _read_round(
+        self, relation: str, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
+    ) -> pa.Table:
+        """The rows that are wanted in a round, at most so many: recalled, or read."""
+        source, schema = self.inputs[relation], self._schema(relation, columns)
+        recalled = self._recalled(relation, columns, wanted)
+        rows = recalled.table(schema)
+        if recalled.left:
             try:
-                parts.append(but(known, self._read(source, number, columns, left, most).cast(schema)))
+                found = self._read(source, number, columns, recalled.left, most).cast(schema)
             except LargeReadError as error:
                 raise LargeSliceError(relation, str(error)) from error
-        rows = pa.concat_tables(parts)
+            rows = pa.concat_tables([rows, but(recalled.known, found)])
         if rows.num_rows > most:
             raise LargeSliceError(relation, f"more than {most:,} rows")
         return rows

@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 
 from ivm.feed.arrow_datasets import ArrowDatasets
 from ivm.feed.datasets import Asker
+from ivm.feed.found import FoundRows
 from ivm.feed.input import Input
 from ivm.lake.keyed import KeyedReader
 from ivm.names import WEIGHT
@@ -45,7 +46,7 @@ ASKERS = {
 def datasets(tmp_path, monkeypatch):
     """What a seed makes: the rows of t and u, the loaded datasets, and the columns with which t was read."""
 
-    def made(seed: int, limits=EMBEDDED, later=None):
+    def made(seed: int, limits=EMBEDDED, later=None, before=()):
         rng, folder = random.Random(seed), tmp_path / str(seed)
 
         def rows(names: str, n: int) -> pa.Table:
@@ -76,7 +77,11 @@ def datasets(tmp_path, monkeypatch):
         requests = Requests()
         for one in ASKERS.values():
             requests.merge(one.requests)
-        loaded = ArrowDatasets(pytest.fail, Location.of(str(folder / "scratch")), "x", inputs, limits)
+        scratch, found = Location.of(str(folder / "scratch")), FoundRows(1000)
+        for name in before:
+            earlier = ArrowDatasets(pytest.fail, scratch, name, inputs, limits).sharing(found)
+            earlier.load(ASKERS[name].requests, (ASKERS[name],))
+        loaded = ArrowDatasets(pytest.fail, scratch, "x", inputs, limits).sharing(found)
         loaded.load(requests, tuple(ASKERS.values()), later or {})
         return tables, loaded, read
 
@@ -126,6 +131,18 @@ def test_each_gets_what_it_asked_for(datasets, seed):
         assert bag(slice_) == bag(take(tables["t"], wanted[name]).select(columns)), name
     assert read[:1] in ([], ["abcn"])
     assert set(read[1:]) <= {"abc"}, "the second round is far's alone"
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("before", ["near", "far"])
+def test_columns_of_what_is_known_are_not_read_for_others(datasets, seed, before):
+    """An earlier wave found what one of them asks for: only what the other one does is read, with its columns."""
+    tables, loaded, read = datasets(seed, LARGE, before=[before])
+    wanted = expected(tables)
+    for name, columns in (("near", ["a", "n"]), ("far", ["a", "b", "c"]), ("neither", ["n"])):
+        slice_ = loaded.seen_by(ASKERS[name])._slice("t")
+        assert bag(slice_) == bag(take(tables["t"], wanted[name]).select(columns)), name
+    assert set(read) <= {"an", "abc"}
 
 
 @pytest.mark.parametrize("seed", range(5))
