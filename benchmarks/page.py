@@ -27,8 +27,8 @@ SECTIONS = (
         "its own settings) and by DuckDB (into Parquet files). A view's seconds in a refresh are those in its step "
         "`apply`; views overlap in three threads, and leave out what they share. The first build by Spark's rebuild is "
         "the median of two: before ivm's, in a cold JVM, and after them. Of tables with "
-        "deletion vectors DuckDB copies the live rows first, and reads these; its first build reads clean files. At "
-        "SF10 the sources were compacted (OPTIMIZE) before the runs at 0.1 %, which are of an earlier code than SF1's.",
+        "deletion vectors DuckDB copies the live rows first, and reads these; its first build reads clean files. "
+        "SF10's figures are of the code of the day before SF1's.",
         "--shell --keep",
     ),
     (
