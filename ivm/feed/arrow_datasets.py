@@ -209,11 +209,12 @@ class ArrowDatasets(Datasets):
     def _read_pieces(self, relation: str, number: int, matches: set[Match], wanted: Sequence[Wanted]) -> list[_Piece]:
         """What a round reads of a relation; apart from it what is known, whose columns needn't be read for the rest."""
         pieces, asked, left = list[_Piece](), set(matches), list(wanted)
-        for one in wanted if len(wanted) > 1 and relation in self._apart else ():
-            mine = {m for m in matches if m.columns == one.columns and not (m.between or one.between)}
+        told_apart = len(wanted) > 1 and relation in self._apart
+        for one in [w for w in wanted if told_apart and not w.between]:
+            mine = {m for m in matches if m.columns == one.columns and not m.between}
             columns = self._columns(relation, mine)
             known = self._recalled(relation, columns, [one])
-            if mine and not known.left:
+            if not known.left:
                 pieces.append(_Piece(known.table(self._schema(relation, columns)), frozenset(mine), (one,)))
                 asked, left = asked - mine, [w for w in left if w is not one]
         most = self._limits.slice_rows - self._sliced.get(relation, 0) - sum(p.rows.num_rows for p in pieces)
