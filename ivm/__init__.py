@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ivm.allocators import keep_pages
+
 __version__ = "0.1.0"
+
+keep_pages()
 
 if TYPE_CHECKING:
     from ivm.pipeline import Pipeline
