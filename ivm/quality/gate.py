@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute
@@ -62,9 +64,9 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
             f"checks.yml has checks for {', '.join(unknown)}, which is no view.",
             f"There are: {', '.join(v.name for v in context.views.values())}.",
         )
-    for i, outcome in enumerate(todo):
+    for i, (outcome, touched) in enumerate(_looked_into(context, plan.epoch, todo)):
         try:
-            found = _check_view(context, plan.epoch, outcome, facts)
+            found = _check_view(context, plan.epoch, outcome, facts, touched)
         except Exception as error:  # noqa: BLE001 - one view's trouble must not stop the others
             why = error_text(error) or type(error).__name__
             told = why if context.checking.show or isinstance(error, IvmError) else masked(why)
@@ -100,7 +102,45 @@ def _verdict(results: list[Result]) -> Verdict:
     )
 
 
-def _check_view(context: Context, epoch: int, outcome: Outcome, facts: FactStore) -> list[Result]:
+class _Touched(NamedTuple):
+    """What a batch (rows and WEIGHT) touches: copies that would be left of its rows, and rows of its keys.
+
+    RESULTING and KEY_COPIES are their columns; None where that isn't asked.
+    """
+
+    batch: pa.Table
+    left: pa.Table | None
+    keys: pa.Table | None
+
+
+def _looked_into(
+    context: Context, epoch: int, outcomes: Sequence[Outcome]
+) -> Iterator[tuple[Outcome, Callable[[], _Touched]]]:
+    """Each outcome, and what gives what its batch touches: looked up beside each other, a few ahead of who asks.
+
+    Only what is merged, of which nothing is asked of Spark; Great Expectations then judges in one thread.
+    """
+    with ThreadPoolExecutor(context.limits.threads) as pool:
+        ahead = deque[tuple[Outcome, Callable[[], _Touched]]]()
+        for outcome in outcomes:
+            look = functools.partial(_touched, context, epoch, outcome)
+            merged = outcome.publish == Publish.MERGE and not is_large(context, outcome)
+            ahead.append((outcome, pool.submit(look).result if merged else look))
+            if len(ahead) > context.limits.threads:
+                yield ahead.popleft()
+        yield from ahead
+
+
+def _touched(context: Context, epoch: int, outcome: Outcome) -> _Touched:
+    batch = batch_of(context, epoch, outcome)
+    left = _left(context, outcome, batch) if outcome.publish == Publish.MERGE else None
+    keyed = outcome.state is not None and outcome.state.key and batch.num_rows
+    return _Touched(batch, left, _key_copies(context, outcome, batch) if keyed else None)
+
+
+def _check_view(
+    context: Context, epoch: int, outcome: Outcome, facts: FactStore, touched: Callable[[], _Touched]
+) -> list[Result]:
     view = context.views[outcome.view]
     user: dict[str, Any] = context.checks.get(view.name) or {}
     results: list[Result] = []
@@ -110,13 +150,13 @@ def _check_view(context: Context, epoch: int, outcome: Outcome, facts: FactStore
             state = functools.partial(state_of, context, epoch, outcome)
             results += check_state(context, epoch, outcome, user["state"], facts, state)
         return results
-    batch = batch_of(context, epoch, outcome)
-    if outcome.publish == Publish.MERGE:
+    batch, left, keys = touched()
+    if left is not None:
         rules = [{"expect_column_values_to_be_between": {"column": RESULTING, "min_value": 0}}]
-        results += _judged(context, view.name, epoch, BUILT_IN, _touched(context, outcome, batch), rules)
-    if outcome.state is not None and outcome.state.key and batch.num_rows:
+        results += _judged(context, view.name, epoch, BUILT_IN, left, rules)
+    if keys is not None:
         rules = [{"expect_column_values_to_be_between": {"column": KEY_COPIES, "min_value": 0, "max_value": 1}}]
-        results += _judged(context, view.name, epoch, "key", _key_copies(context, outcome, batch), rules)
+        results += _judged(context, view.name, epoch, "key", keys, rules)
     if user.get("delta"):
         inserted = batch.filter(pa.compute.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT])
         results += _judged(context, view.name, epoch, "delta", inserted, user["delta"], context.checking.show)
@@ -169,7 +209,7 @@ def _staged(context: Context, outcome: Outcome) -> tuple[pa.Table, pa.Schema]:
     return plain(context.spark().sql(f"SELECT {', '.join(columns)} FROM {parquet_ref(staging)}").toArrow()), schema
 
 
-def _touched(context: Context, outcome: Outcome, batch: pa.Table) -> pa.Table:
+def _left(context: Context, outcome: Outcome, batch: pa.Table) -> pa.Table:
     """Each deleted row with the copies that would be left of it."""
     negative = batch.filter(pa.compute.less(batch[WEIGHT], 0))
     columns = [c for c in batch.column_names if c != WEIGHT]
