@@ -149,6 +149,7 @@ def test_each_query_is_alone(party):
     ]
     assert found["views"]["q03"] == {"spark": [8.0], "rebuild": [7.0]}
     assert found["engines"]["spark"]["worst_view"] == "q03"
+    assert party.builds == {"spark": [1.0], "rebuild": [2.0]}, "another run may go on with this lake"
 
 
 def test_tables_of_an_earlier_run_are_not_built_before_queries_are_alone(party):
