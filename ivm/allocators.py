@@ -1,10 +1,9 @@
 """Memory that delta-rs and DuckDB have freed stays with the process for a while: what the next read needs is there.
 
 On Linux each brings an allocator of its own (jemalloc), which gives pages back to the kernel ten seconds after they
-were freed.
-A page that is asked for again is cleared, and on a virtual machine that the host backs page by page it costs several
-times as much: of the 19.5 processor seconds of a refresh of TPC-H's views at SF10 up to 5 were the system's
-(docs/design/2026-11-29-one-view-alone.md).
+were freed. A page that is asked for again is cleared, and on a virtual machine that the host backs page by page it
+costs several times as much: of some 20 processor seconds of a refresh of TPC-H's views at SF10 up to 5 were the
+system's (docs/design/2026-11-29-one-view-alone.md).
 
 An allocator reads its variable when its library is loaded, so that this comes before any import of one. What is set
 already stays: `dirty_decay_ms:0` in the variable gives all back at once.
