@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.engine.once import Once
 from ivm.errors import LargeReadError, LargeSliceError
 from ivm.feed.datasets import NOTHING, Asker, Datasets, Part
 from ivm.feed.found import FoundRows, any_of, but
@@ -28,7 +29,7 @@ from ivm.rewrite.slices import DELTA, WHOLE, Match, Provider, Requests
 from ivm.table.protocol import Wanted
 from ivm.table.slices import slice_sql
 from ivm.table.spark import picked_by
-from ivm.zset.weighted import without
+from ivm.zset.weighted import staying
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,9 @@ class ArrowDatasets(Datasets):
         self._wholly: dict[str, pa.Table] = {}
         self._pieces: dict[str, list[_Piece]] = {}
         self._keys_of: dict[Match, pa.Table] = {}
+        #: Of tables of rows that were read, by their identities: which rows are in both states.
+        self._stays: dict[int, pa.Array] = {}
+        self._told = Once()
         self._found = FoundRows(0)
         #: What the rounds before found: it is not read again for this one.
         self._mine = FoundRows(sys.maxsize)
@@ -137,27 +141,54 @@ class ArrowDatasets(Datasets):
             return self._counted[relation, own.number]
         return sum(p.rows.num_rows for p in self._pieces.get(relation, ()) if p.matches & own.matches)
 
-    def _slice(self, relation: str) -> pa.Table:
-        """The rows of a relation that this view of the datasets reads, each once."""
+    def _slice(self, relation: str, unchanged: bool = False) -> pa.Table:
+        """The rows of a relation that this view of the datasets reads, each once; only the `unchanged` ones.
+
+        These are told of all rows that were read together, for all who read some of them: rows that are alike in the
+        columns of a piece are wanted by the same keys, and so are in a slice, all of them, or not.
+        """
         if relation in self._wholly:
-            return self._wholly[relation]
+            rows = self._wholly[relation]
+            return rows.filter(self._unchanged(relation, rows)) if unchanged else rows
         own = self._own.get(relation)
         columns = self.inputs[relation].schema.names if own is None else list(own.columns)
-        schema = pa.schema([self.inputs[relation].schema.field(c) for c in columns])
-        parts, before = [schema.empty_table()], list[Wanted]()
+        schema = self._schema(relation, columns)
+        parts, before, count = [schema.empty_table()], list[Wanted](), 0
         for piece in self._pieces.get(relation, ()):
             mine = piece.matches if own is None else piece.matches & own.matches
             if not mine or not piece.wanted:
                 continue
-            rows, wanted = piece.rows.select(columns), self._wanted(mine)
-            if mine != piece.matches:
-                rows = rows.filter(any_of(wanted, rows)) if wanted else rows.slice(0, 0)
-            parts.append(but(before, rows))
+            wanted, rows = self._wanted(mine), piece.rows
+            if mine == piece.matches:
+                mask = pa.repeat(pa.scalar(value=True), rows.num_rows)
+            elif wanted:
+                mask = any_of(wanted, rows)
+            else:
+                continue
+            if before:
+                mask = pc.and_not(mask, any_of(before, rows))
+            count += pc.sum(mask).as_py() or 0
+            kept = pc.and_(mask, self._unchanged(relation, rows)) if unchanged else mask
+            parts.append(rows.select(columns).filter(kept))
             before += wanted
-        found = pa.concat_tables(parts)
         if own is not None:
-            self._counted[relation, own.number] = found.num_rows
-        return found
+            self._counted[relation, own.number] = count
+        return pa.concat_tables(parts)
+
+    def _unchanged(self, relation: str, rows: pa.Table) -> pa.Array:
+        """Which of the rows that were read are in both states; told once for each table of rows."""
+
+        def tell() -> None:
+            self._stays[id(rows)] = staying(rows, self._moved(relation, self.inputs[relation].base, rows.schema))
+
+        self._told.make(str(id(rows)), tell)
+        return self._stays[id(rows)]
+
+    def _moved(self, relation: str, state: State, schema: pa.Schema) -> pa.Table:
+        """The delta's rows that are in one state and not in the other."""
+        delta, weight = self._delta(relation), 1 if state is State.NEW else -1
+        assert delta is not None
+        return delta.select(schema.names).filter(pc.equal(delta[WEIGHT], weight)).cast(schema)
 
     @classmethod
     def beside(cls, other: Datasets, tag: str, inputs: Mapping[str, Input]) -> ArrowDatasets:
@@ -372,7 +403,8 @@ class ArrowDatasets(Datasets):
 
         Of those that lack a partner as many are left out as is known.
         """
-        rows = filtered(rows, provider.filters)
+        needed = provider.reads.union(*(m.columns for m in through or ()))
+        rows = filtered(rows.select([c for c in rows.column_names if c in needed]), provider.filters)
         told = [[m] for m in provider.partners if m.provider.level != WHOLE or m.provider.relation in self._wholly]
         for either in (*([through] if through is not None else []), *told):
             keys = {match: self._keys(match) for match in either} if rows.num_rows else {}
@@ -394,14 +426,10 @@ class ArrowDatasets(Datasets):
 
     def _flagged(self, relation: str) -> pa.Table:
         """The rows of both states: those of the slice that did not change, and the delta's."""
-        source, delta, rows = self.inputs[relation], self._delta(relation), self._slice(relation)
-        assert delta is not None
+        # The slice was read in one state; the delta's rows of that state are flagged by themselves, so they leave it.
+        unchanged = self._slice(relation, unchanged=True)
         # Rows that are alike in the slice's columns are wanted by the same keys: all of them are in it, or none.
-        inserted, deleted = (
-            delta.filter(pc.equal(delta[WEIGHT], w)).select(rows.column_names).cast(rows.schema) for w in (1, -1)
-        )
-        # The slice was read in one state; the delta's rows of that state are flagged below, so they leave it here.
-        unchanged = without(rows, inserted if source.base is State.NEW else deleted)
+        inserted, deleted = (self._moved(relation, state, unchanged.schema) for state in (State.NEW, State.OLD))
         parts = [(unchanged, 1, 1), (inserted, 1, 0), (deleted, 0, 1)]
         return pa.concat_tables([_constant(_constant(t, IN_NEW, n), IN_OLD, o) for t, n, o in parts])
 

@@ -82,26 +82,60 @@ def sum_weights(rows_: pa.Table, columns: Sequence[str]) -> pa.Table:
     return summed.filter(pc.not_equal(summed[WEIGHT], 0))
 
 
-def without(rows_: pa.Table, gone: pa.Table) -> pa.Table:
-    """The bag without a copy of each row of another one, which has the same columns; what isn't there is ignored.
+def staying(rows_: pa.Table, gone: pa.Table) -> pa.Array:
+    """Which rows of a bag stay where a copy of each row of another one, which has the same columns, is taken from it.
 
-    Only rows are looked at that have a value of the other's most telling column.
+    What isn't there is ignored; of equal rows the first ones are taken. Only rows are looked at that have a value of
+    the other's most telling column.
     """
-    if not rows_.num_rows or not gone.num_rows:
-        return rows_
+    import numpy as np
+
     names = rows_.column_names
+    stays = np.ones(rows_.num_rows, np.bool_)
+    if not rows_.num_rows or not gone.num_rows:
+        return pa.array(stays)
+    near = np.arange(rows_.num_rows)
     told = [c for c in names if _told_apart(rows_.schema.field(c).type)]
     if told:
         shown = gone.slice(0, _FEW)
         best = max(told, key=lambda c: pc.count_distinct(shown[c], mode="all").as_py())
-        near = among(rows_[best], gone[best])
-        far, rows_ = rows_.filter(pc.invert(near)), rows_.filter(near)
-    else:
-        far = rows_.slice(0, 0)
-    weighted = ((rows_, 1), (gone, -1))
-    both = [t.append_column(WEIGHT, pa.repeat(pa.scalar(w, pa.int32()), t.num_rows)) for t, w in weighted]
-    left = consolidate(pa.concat_tables(both), names)
-    return pa.concat_tables([far, left.filter(pc.greater(left[WEIGHT], 0)).select(names)])
+        near = np.flatnonzero(among(rows_[best], gone[best]).to_numpy(zero_copy_only=False))
+    if len(near):
+        stays[near[_copies_taken(rows_.take(pa.array(near)), gone, names)]] = False
+    return pa.array(stays)
+
+
+def _copies_taken(rows_: pa.Table, gone: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """The places of the rows that are taken, the first ones of equal rows (see `staying`)."""
+    import numpy as np
+
+    if any(pa.types.is_nested(rows_.schema.field(c).type) for c in names):
+        left = Counter(zip(*(hashable(gone[c]) for c in names), strict=True))
+        found = []
+        for place, row in enumerate(zip(*(hashable(rows_[c]) for c in names), strict=True)):
+            if left[row] > 0:
+                left[row] -= 1
+                found.append(place)
+        return np.array(found, np.int64)
+    both = pa.concat_tables([rows_.select(names), gone.select(names)])
+    places = np.arange(both.num_rows)
+    numbers = fingerprints(both) if both.num_rows > _FEW else None
+    if numbers is not None:  # most rows equal none of the other side
+        mine, theirs = (pa.chunked_array([part.view("i8")]) for part in np.split(numbers, [rows_.num_rows]))
+        equal = (among(one, other).to_numpy(zero_copy_only=False) for one, other in ((mine, theirs), (theirs, mine)))
+        places = np.flatnonzero(np.concatenate(list(equal)))
+        both = both.take(pa.array(places))
+    listed = both.append_column(_PLACE, pa.array(places)).group_by(list(names), use_threads=False)
+    alike = listed.aggregate([(_PLACE, "list")])[f"{_PLACE}_list"].combine_chunks()
+    group, place = alike.value_parent_indices().to_numpy(), alike.flatten().to_numpy()
+    order = np.lexsort((place, group))
+    group, place = group[order], place[order]
+    is_mine = place < rows_.num_rows
+    many = np.bincount(group, ~is_mine, len(alike))
+    # The how manieth of its group's rows each of them is.
+    first = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=len(alike)))[:-1]])
+    taken: np.ndarray = place[is_mine & (np.arange(len(place)) - first[group] < many[group])]
+    return taken
 
 
 def _told_apart(type_: pa.DataType) -> bool:

@@ -152,9 +152,10 @@ def test_columns_that_are_asked_for_afterwards_are_read_as_well(datasets, seed):
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_both_states_of_an_own_slice_are_those_of_its_columns(datasets, seed):
+@pytest.mark.parametrize("before", [[], ["near"], ["far"]], ids=str)
+def test_both_states_of_an_own_slice_are_those_of_its_columns(datasets, seed, before):
     """Rows are told apart by the columns that the unit reads: those which look alike to it may replace each other."""
-    tables, loaded, _ = datasets(seed, LARGE)
+    tables, loaded, _ = datasets(seed, LARGE, before=before)
     wanted = expected(tables)
     t, delta = tables["t"], loaded.inputs["t"].delta
     for name, columns in (("near", ["a", "n"]), ("far", ["a", "b", "c"])):
@@ -170,6 +171,20 @@ def test_both_states_of_an_own_slice_are_those_of_its_columns(datasets, seed):
         assert not new - there - bag(delta.select(columns))
         old = bag(rows.filter(pc.equal(rows[IN_OLD], 1)).select(columns))
         assert old == new - bag(t.slice(0, 2).select(columns)) + bag(t.slice(2, 1).select(columns))
+        assert view.rows_read(["t"]) == there.total(), "those that are in one state only are counted as well"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_states_of_rows_that_all_read(datasets, seed):
+    tables, loaded, _ = datasets(seed)
+    t, columns = tables["t"], list(COLUMNS["t"])
+    loaded.signed(Leaf("t", "t", tuple(columns)), 1)
+    rows = loaded.readable("__ivm_x_t_both", False, None).read()
+    new, old = (bag(rows.filter(pc.equal(rows[flag], 1)).select(columns)) for flag in (IN_NEW, IN_OLD))
+    wanted = expected(tables)
+    there = bag(take(t, wanted["near"] | wanted["far"]))
+    assert not there - new
+    assert old == new - bag(t.slice(0, 2)) + bag(t.slice(2, 1))
 
 
 def test_all_read_the_same_of_few_rows(datasets):
