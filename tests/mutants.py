@@ -29,6 +29,8 @@ DELTA_TESTS = (
     "tests/pure/test_lookup.py",
     "tests/pure/test_parquet_scan.py",
     "tests/pure/test_touched.py",
+    "tests/pure/test_weighted.py",
+    "tests/pure/test_own_slices.py",
 )
 #: Those without a JVM first: most mutants end there.
 PROTOCOL_TESTS = (
@@ -63,6 +65,12 @@ DELTA: tuple[Mutant, ...] = (
     ("rows that a unit can't tell apart count as changed", "ivm/feed/datasets.py",
      "return self.inputs[relation].delta is not None and relation not in self._alike",
      "return self.inputs[relation].delta is not None"),
+    ("rows that a delta brought are in both states", "ivm/feed/arrow_datasets.py",
+     "kept = pc.and_(mask, self._unchanged(relation, rows)) if unchanged else mask", "kept = mask"),
+    ("all copies of a row leave where one does", "ivm/zset/weighted.py",
+     "is_mine & (np.arange(len(place)) - first[group] < many[group])", "is_mine & (many[group] > 0)"),
+    ("numbers with the hash of a wanted one are taken for it", "ivm/zset/members.py",
+     "    there[some] = pc.is_in(pa.array(mine[some]), pa.array(theirs)).to_numpy(zero_copy_only=False)\n", ""),
     ("rows without a partner are counted apart", "ivm/compile/units/unpadded.py",
      "if not called or any(call.argument is None for call in called):", "if not called:"),
     ("keys and filters of padded rows are forgotten", "ivm/compile/units/unpadded.py",

@@ -123,3 +123,11 @@ def test_numbers_far_apart_are_looked_up_in_a_set():
     mine = pa.chunked_array([[0, 2**62, 5]])
     assert among(mine, pa.chunked_array([[2**62, -(2**62)]])).to_pylist() == [False, True, False]
     assert sorted(once(mine).to_pylist()) == [0, 5, 2**62]
+
+
+def test_numbers_that_share_a_place_are_told_apart():
+    """A thousand numbers for some 64 places, of which three are taken."""
+    mine = pa.chunked_array([[n << 40 for n in range(1000)]])
+    wanted = [7 << 40, 300 << 40, 999 << 40]
+    found = mine.filter(among(mine, pa.chunked_array([wanted])))
+    assert found.to_pylist() == wanted
