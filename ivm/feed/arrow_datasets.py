@@ -76,7 +76,7 @@ class ArrowDatasets(Datasets):
         self._keys_of: dict[Match, pa.Table] = {}
         #: Of tables of rows that were read, by their identities: which rows are in both states.
         self._stays: dict[int, pa.Array] = {}
-        self._told = Once()
+        self._stays_told = Once()
         self._found = FoundRows(0)
         #: What the rounds before found: it is not read again for this one.
         self._mine = FoundRows(sys.maxsize)
@@ -181,7 +181,7 @@ class ArrowDatasets(Datasets):
         def tell() -> None:
             self._stays[id(rows)] = staying(rows, self._moved(relation, self.inputs[relation].base, rows.schema))
 
-        self._told.make(str(id(rows)), tell)
+        self._stays_told.make(str(id(rows)), tell)
         return self._stays[id(rows)]
 
     def _moved(self, relation: str, state: State, schema: pa.Schema) -> pa.Table:

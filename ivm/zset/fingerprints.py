@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 #: An odd number of 64 bits, by which neighbouring values become far apart: 2 ** 64 divided by the golden ratio.
-_FAR = 0x9E3779B97F4A7C15
+FAR = 0x9E3779B97F4A7C15
 #: A decimal of so many digits is in the first of its two words.
 _ONE_WORD = 18
 
@@ -38,7 +38,7 @@ def fingerprints(rows: pa.Table) -> np.ndarray | None:
     fixed = [words for column in rows.columns for words in _fixed(column)]
     for words in (*fixed, *(w for column in rows.columns for w in _texts(column, lengths=bool(fixed)))):
         mixed = words if mixed is None else (mixed ^ (mixed >> np.uint64(29))) + words
-        mixed = mixed * np.uint64(_FAR)
+        mixed = mixed * np.uint64(FAR)
     return mixed
 
 

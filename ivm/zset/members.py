@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.zset.fingerprints import FAR
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 _PLACES = 16
 #: Of fewer values a set is as quick.
 _MANY = 10_000
-#: The golden ratio's part of 2^64: the first bits of products with it spread well (D. E. Knuth, TAOCP 3, 6.4).
-_FAR = 0x9E3779B97F4A7C15
 
 
 def among(values: pa.ChunkedArray, wanted: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -73,10 +73,13 @@ def _numbers(values: pa.ChunkedArray) -> np.ndarray | None:
 
 
 def _spread(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """A place below 2 to the power of `bits` for each number, the same for equal ones."""
+    """A place below 2 to the power of `bits` for each number, the same for equal ones: the first bits of a product.
+
+    Source: multiplicative hashing, D. E. Knuth, The Art of Computer Programming 3, 6.4.
+    """
     import numpy as np
 
-    return ((numbers.view("u8") * np.uint64(_FAR)) >> np.uint64(64 - bits)).view("i8")
+    return ((numbers.view("u8") * np.uint64(FAR)) >> np.uint64(64 - bits)).view("i8")
 
 
 def _extent(numbers: np.ndarray) -> tuple[Any, int]:
