@@ -1,4 +1,4 @@
-"""The seeds' variants of TPC-H queries on the in-process operators, each relation loaded from empty in logical batches.
+"""Published variants of TPC-H queries on the in-process operators, each relation loaded from empty in logical batches.
 
     q01, q13        count against count_total                                   (McSherry 2017-05-06)
     q15, +, ++      the largest revenue in one, two and four levels             (McSherry 2017-04-24)

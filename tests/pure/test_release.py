@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ivm.session import DELTA_CONF
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Imported where they are there, by those who brought them; what these import belongs to them.
@@ -61,3 +63,13 @@ def test_the_sbom_names_what_is_locked(tmp_path):
     locked = set(re.findall(r"^([\w.-]+)==([^ ;\\]+)", lock.read_text(), re.M))
     assert {(c["name"], c["version"]) for c in sbom["components"]} == locked
     assert all(c["externalReferences"][0]["hashes"] for c in sbom["components"])
+
+
+def test_the_settings_for_clusters_are_those_of_a_session_that_ivm_starts():
+    found = {
+        re.sub(r":? +", " ", line.strip())
+        for file in ("standalone/spark-defaults.conf", "kubernetes/refresh.yaml")
+        for line in (ROOT / "infra" / file).read_text().splitlines()
+        if re.match(r" *spark\.sql\.(extensions|catalog)", line)
+    }
+    assert found == {f"{key} {value}" for key, value in DELTA_CONF.items()}
