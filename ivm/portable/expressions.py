@@ -230,7 +230,10 @@ class Expressions:
         return Value(sql, target)
 
     def extract(self, node: exp.Extract) -> Value:
-        return self._function(node, str(node.this.name).lower(), [node.expression])
+        field = str(node.this.name).lower()
+        if field == "second":  # the function of this name gives a whole number
+            raise refuse(node, "seconds with their fractions")
+        return self._function(node, field, [node.expression])
 
     def substring(self, node: exp.Substring) -> Value:
         value, start, length = self.value(node.this), node.args.get("start"), node.args.get("length")

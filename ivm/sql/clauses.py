@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 
 from ivm.plan.kinds import NOT_GIVEN
-from ivm.sql.blocks import Scope, conjuncts, sql_of, substituted
+from ivm.sql.blocks import Scope, sql_of, substituted
 from ivm.sql.calls import has_calls
 from ivm.sql.refusals import UnsupportedError
 
@@ -69,29 +69,6 @@ def _own_windows(node: exp.Expression) -> Iterator[exp.Window]:
             yield child
         if not isinstance(child, exp.Query):
             yield from _own_windows(child)
-
-
-def without_using(node: exp.Select) -> exp.Select:
-    """COALESCE(a.k, b.k), which USING becomes, is a.k where b is joined to a by a.k = b.k and a isn't padded."""
-    joins = node.args.get("joins") or []
-    if any(j.side in ("RIGHT", "FULL") for j in joins):
-        return node
-    equal = set()
-    for join in joins:
-        for part in conjuncts(join.args.get("on")):
-            if isinstance(part, exp.EQ):
-                equal |= {(sql_of(part.left), sql_of(part.right)), (sql_of(part.right), sql_of(part.left))}
-
-    def plain(n: exp.Expression) -> exp.Expression:
-        if (
-            isinstance(n, exp.Coalesce)
-            and len(n.expressions) == 1
-            and (sql_of(n.this), sql_of(n.expressions[0])) in equal
-        ):
-            return n.this.copy()
-        return n
-
-    return node.transform(plain) if equal else node  # type: ignore[return-value]
 
 
 def select_list(node: exp.Select, scope: Scope) -> list[tuple[str, exp.Expression]]:

@@ -144,6 +144,8 @@ class _Found:
         self._comparisons: list[tuple[Comparison, set[str]]] = []
         self._equalities: list[tuple[exp.Column, list[exp.Column], set[str], bool, bool]] = []
         self._scopes = 0
+        #: Leaves without a partner for some rows of an outer join, whose columns NULLs stand for there.
+        self._padded: set[str] = set()
 
     def items(self, items: Iterable[exp.Join], scope: int) -> None:
         """Leaves of a FROM clause; outer joins and derived tables open scopes of their own."""
@@ -165,6 +167,8 @@ class _Found:
                 mine = set(self.leaves) - before
                 known = mine if optional else mine | {a for a, (_, s) in self.leaves.items() if s == scope}
                 self.condition(on, known)
+            if optional:
+                self._padded |= set(self.leaves) - before
 
     def query(self, query: exp.Expression) -> dict[str, list[_Column]]:
         """Visit a nested query; its bare output columns' origins, from all branches of a UNION."""
@@ -202,7 +206,10 @@ class _Found:
             for equality in _implied(part):
                 left, right = equality.left.unnest(), equality.right.unnest()
                 if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-                    self._equalities.append((left, [right], restricted, isinstance(equality, exp.NullSafeEQ), False))
+                    nulls = isinstance(equality, exp.NullSafeEQ)
+                    # Where rows of a leaf are left out, others are padded: <=> is met by the NULL that stands for them.
+                    known = restricted - self._padded if nulls else restricted
+                    self._equalities.append((left, [right], known, nulls, False))
             if isinstance(part, exp.In) and part.args.get("query") is not None:
                 self._membership(part, restricted)
             else:

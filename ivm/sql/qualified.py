@@ -7,9 +7,13 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from ivm.plan.nodes import Relation
+from ivm.sql import using
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.text import first_line
+
+#: Of an identifier: how it was written.
+_WRITTEN = "ivm_written"
 
 
 def qualified(tree: exp.Expression, relations: dict[str, Relation]) -> exp.Expression:
@@ -28,12 +32,43 @@ def qualified(tree: exp.Expression, relations: dict[str, Relation]) -> exp.Expre
     """
     schema = {r.name.lower(): {c.name.lower(): c.type for c in r.columns} for r in relations.values()}
     _check_having(tree)
+    tree = tree.copy()
+    using.mark(tree)
+    for identifier in tree.find_all(exp.Identifier):
+        identifier.meta[_WRITTEN] = identifier.name
     try:
-        found = qualify(tree.copy(), schema=schema, dialect=IvmSpark, quote_identifiers=False)
+        found = qualify(tree, schema=schema, dialect=IvmSpark, quote_identifiers=False)
     except SqlglotError as error:
         raise UnsupportedError("parser", first_line(error)) from error
     _check_qualify(found)
-    return found
+    return _with_written_names(using.with_merged_columns(found))
+
+
+def _with_written_names(tree: exp.Expression) -> exp.Expression:
+    """Names that are data to Spark as they are written, where sqlglot has all names in lower case.
+
+    They are the keys of maps and the fields of structs, read by a dot or named in a type, and what UNPIVOT calls its
+    columns' rows.
+
+    >>> from sqlglot import parse_one
+    >>> from ivm.plan.nodes import Column
+    >>> relation = Relation("t", "source", (Column("M", "map<string,int>"),))
+    >>> qualified(parse_one("SELECT m.Key FROM T"), {"t": relation}).sql()
+    'SELECT t.m.Key AS key FROM t AS t'
+    """
+    for node in tree.find_all(exp.Dot, exp.DataType, exp.Pivot):
+        if isinstance(node, exp.Dot):
+            names = [node.expression]
+        elif isinstance(node, exp.DataType):
+            names = [c.this for c in node.expressions if isinstance(c, exp.ColumnDef)]
+        else:
+            names = [
+                i for f in node.args.get("fields") or [] for e in f.expressions for i in e.find_all(exp.Identifier)
+            ]
+        for name in names:
+            if isinstance(name, exp.Identifier) and _WRITTEN in name.meta:
+                name.set("this", name.meta[_WRITTEN])
+    return tree
 
 
 def _check_having(tree: exp.Expression) -> None:

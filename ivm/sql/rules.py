@@ -35,9 +35,13 @@ BEYOND_SPARK = (SET_RECURSION, MUTUAL_RECURSION)
 TOP = "rows that tie in ORDER BY ... LIMIT are ordered by all of its columns"
 
 #: Window functions whose value depends on the order of rows that tie.
-_ORDERED = ("row_number", "ntile", "lag", "lead", "first_value", "first", "nth_value", "collect_list", "array_agg")
+_ORDERED = (
+    "row_number", "ntile", "lag", "lead", "first_value", "first", "any_value", "nth_value", "collect_list", "array_agg",
+)  # fmt: skip
 #: Of these (and of last_value), those that also depend on which rows share a RANGE frame.
 _FRAMED = ("last_value", "last", "nth_value", "collect_list", "array_agg")
+#: Likewise, of frames that don't begin with the partition, or where NULLs are passed over.
+_FIRST_OF_FRAME = ("first_value", "first", "any_value")
 _FIRST = ("first", "first_value", "any_value", "last", "last_value")
 _LISTS = ("collect_list", "collect_set", "array_agg")
 _CHOOSING = (*_FIRST, *_LISTS, "max_by", "min_by", "mode", "nth_value")
@@ -123,18 +127,33 @@ def left_to_chance(window: exp.Window) -> bool:
 
     Breaking the ties would change its frame.
     """
-    _, name, _ = _parts(window.this)
+    _, name, arguments = _parts(window.this)
     spec = window.args.get("spec")
-    by_rows = spec is not None and str(spec.args.get("kind")).upper() == "ROWS"
-    return name in _FRAMED and not by_rows
+    if spec is not None and str(spec.args.get("kind")).upper() == "ROWS":
+        return False
+    if name in _FIRST_OF_FRAME:  # where that begins with the partition, the first row is the same for all peers
+        return _skips_nulls(window, name, arguments) or not _from_the_beginning(spec)
+    return name in _FRAMED
+
+
+def _skips_nulls(window: exp.Window, name: str, arguments: Sequence[exp.Expression]) -> bool:
+    """Whether a window function is asked to pass over NULLs."""
+    wrapped = any(isinstance(n, exp.IgnoreNulls) for n in _wrapped(window.this))
+    return wrapped or (name in _FIRST and len(arguments) > 1 and arguments[1] == exp.true())
+
+
+def _from_the_beginning(spec: exp.WindowSpec | None) -> bool:
+    """Whether a frame begins with the partition, as it does where none is given."""
+    return spec is None or str(spec.args.get("start")).upper() == "UNBOUNDED"
 
 
 def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.Expression | None:
     """A window function that `left_to_chance` names, as a function of the set of rows in its frame.
 
     None where there is none.
-    The last value of a frame is that of its greatest row, by the window's order and then by `columns`; a list, and the
-    n-th row, come from the frame's rows sorted so. `type_` is that of the function's `ordered_value`.
+    The last value of a frame is that of its greatest row, the first that of its least, by the window's order and then
+    by `columns`; a list, and the n-th row, come from the frame's rows sorted so. `type_` is that of the function's
+    `ordered_value`.
     Orders of mixed directions, or with NULLs at the other end, have no greatest row that a comparison of structs finds:
     there the frame has to begin with the partition.
     """
@@ -146,19 +165,16 @@ def by_peers(window: exp.Window, columns: Sequence[Column], type_: str) -> exp.E
     keys = list(order.expressions) if order is not None else []
     descending = {bool(k.args.get("desc")) for k in keys} or {False}
     value = arguments[0]
-    nulls_ignored = (
-        exp.IgnoreNulls in around
-        or name in _LISTS
-        or (name in ("last_value", "last") and len(arguments) > 1 and arguments[1] == exp.true())
-    )
+    nulls_ignored = name in _LISTS or _skips_nulls(window, name, arguments)
     if len(descending) > 1 or any(bool(k.args.get("nulls_first")) == bool(k.args.get("desc")) for k in keys):
         return _from_the_first(window, name, arguments, columns, nulls_ignored)
     (down,) = descending
     row = _call("STRUCT", *(k.this for k in keys), *(sort_key(c) for c in columns))
 
-    if name in ("last_value", "last"):
+    if name in _FIRST:
+        least = down if name.startswith("last") else not down
         return _over(
-            window, _call("MIN_BY" if down else "MAX_BY", value, _where_known(value, row) if nulls_ignored else row)
+            window, _call("MIN_BY" if least else "MAX_BY", value, _where_known(value, row) if nulls_ignored else row)
         )
     pair = _call("NAMED_STRUCT", exp.Literal.string("row"), row, exp.Literal.string("value"), encoded(value, type_))
     ordered = _call(
@@ -181,8 +197,7 @@ def _from_the_first(
 
     The frame's rows are as many of the partition's first as it has.
     """
-    spec = window.args.get("spec")
-    if spec is not None and str(spec.args.get("start")).upper() != "UNBOUNDED":
+    if not _from_the_beginning(window.args.get("spec")):
         return None
     value = arguments[0]
     pair = _call("NAMED_STRUCT", exp.Literal.string("value"), value)
@@ -194,7 +209,9 @@ def _from_the_first(
     many = exp.cast(_over(window, exp.Count(this=value.copy() if nulls_ignored else exp.Star())), "int")
     rows: exp.Expression = _call("SLICE", whole, exp.Literal.number(1), many)
     if name not in _LISTS:
-        place = _call("SIZE", rows) if name != "nth_value" else exp.Paren(this=arguments[1].copy())
+        one = exp.Literal.number(1)
+        last = _call("SIZE", rows) if name.startswith("last") else one
+        place = exp.Paren(this=arguments[1].copy()) if name == "nth_value" else last
         rows = _call("GET", rows, exp.Sub(this=place, expression=exp.Literal.number(1)))
     return exp.Dot(this=exp.Paren(this=rows), expression=exp.to_identifier("value"))
 

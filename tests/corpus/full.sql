@@ -60,3 +60,12 @@ SELECT -k AS k, rank() OVER (ORDER BY x) AS r FROM a QUALIFY r < 8 AND k = -1
 
 -- having_of_a_joined_name_twice: full, clause
 SELECT -k AS k, count(*) AS n FROM a JOIN b USING (k) GROUP BY k HAVING n > 0 AND k < -1
+
+-- generator_in_exists: full, clause
+SELECT k FROM b WHERE EXISTS (SELECT explode(a.arr) AS e FROM a WHERE a.k = b.k)
+
+-- using_in_parentheses: full, clause
+SELECT k, n FROM (a JOIN b USING (k)) JOIN (SELECT k AS kk FROM b) q ON q.kk = a.k
+
+-- using_after_a_comma: full, clause
+SELECT c.z, b.n FROM c, a JOIN b USING (k)

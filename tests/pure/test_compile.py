@@ -53,6 +53,22 @@ def _levels(reached):
     return {alias: r.level for alias, r in reached.items()}
 
 
+@pytest.mark.parametrize(("equal", "found"), [("=", {"customer", "lines", "orders"}), ("<=>", {"customer", "orders"})])
+def test_rows_that_an_outer_join_pads_are_not_picked_by_an_equality_of_nulls(equal, found):
+    """Without its lines an order would be padded, and its NULL would equal the customer's."""
+    sql = f"""
+        SELECT c.nation, x.ok FROM customer c LEFT JOIN (
+            SELECT o.ok, o.ck, l.n FROM orders o LEFT JOIN lines l ON l.ok = o.ok
+        ) x ON x.ck = c.ck AND x.n {equal} c.ck"""
+    edges = [
+        {branch.leaf(e.left[0]).relation, branch.leaf(e.right[0]).relation}
+        for unit in program(sql).units
+        for branch in unit.core.branches
+        for e in branch.edges
+    ]
+    assert {r for e in edges if "customer" in e for r in e} == found
+
+
 def test_a_walk_goes_from_the_delta_along_the_edges():
     _, walked, _, requests = walks(JOIN, {"customer"})
     assert [_levels(reached) for _, reached in walked] == [{"o": 1, "l": 2}]

@@ -81,6 +81,7 @@ REFUSED = {
     "SELECT collect_list(a) AS l FROM t": "collect_list of (int)",
     "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT i FROM r": "recursive",
     "SELECT current_date() AS c FROM t": "",
+    "SELECT a FROM t WHERE extract(SECOND FROM t) > 30": "seconds with their fractions",
     "not a statement (": "can't be parsed",
 }
 

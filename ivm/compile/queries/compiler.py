@@ -34,7 +34,6 @@ from ivm.sql.clauses import (
     select_list,
     sort_columns,
     with_windows,
-    without_using,
 )
 from ivm.sql.recursion import names_table, reads_itself, union_parts
 from ivm.sql.refusals import UnsupportedError
@@ -154,7 +153,6 @@ class Compiler:
         only(node, SELECT_ARGS, "SELECT")
         node = with_windows(node)
         blocks, scopes = self.sources(node, ctes)
-        node = without_using(node)
         where = node.args.get("where")
         blocks = [self.filtered(b, s, where.this if where else None, ctes) for b, s in zip(blocks, scopes, strict=True)]
         selected = select_list(node, scopes[0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ivm.compile.queries.subqueries import is_correlated
+from ivm.plan.nodes import Column
 from ivm.sql.blocks import Block, Ctes, Names, Scope, fresh, leaf_column, leaf_item, table_alias
 from ivm.sql.clauses import only
 from ivm.sql.pivots import pivoted
@@ -38,7 +39,9 @@ def _single(
         bare.set("pivots", None)
         _, options = _single(compiler, bare, ctes)
         for pivot in pivots:
-            query, bound = pivoted(pivot, [n for n, _ in options[0].outs])
+            types = compiler.units.types(options)
+            columns = [Column(n, t.type) for (n, _), t in zip(options[0].outs, types, strict=True)]
+            query, bound = pivoted(pivot, columns, compiler.analyzer.schema)
             options = compiler.query(query, ctes | {bound: options})
             alias = pivot.alias.lower() or alias
         return alias, options

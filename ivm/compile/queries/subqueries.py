@@ -31,7 +31,7 @@ from ivm.sql.blocks import (
 )
 from ivm.sql.calls import find_calls, has_calls
 from ivm.sql.clauses import SELECT_ARGS, only, with_windows
-from ivm.sql.dialect import is_aggregate
+from ivm.sql.dialect import GENERATORS, function_name, is_aggregate
 from ivm.sql.first_rows import first_rows
 from ivm.sql.maps import has_map
 from ivm.sql.refusals import UnsupportedError
@@ -70,7 +70,14 @@ def is_correlated(node: exp.Expression, bound: frozenset[str] = frozenset()) -> 
 
 
 def _only_rows(query: exp.Query) -> exp.Query:
-    """EXISTS needs no columns: SELECT 1, unless the select list decides which rows there are."""
+    """EXISTS needs no columns: SELECT 1, unless the select list decides which rows there are.
+
+    Raises UnsupportedError for a generator in it, which the rows of a correlated query aren't told apart by.
+    """
+    if isinstance(query, exp.Select) and any(
+        function_name(n) in GENERATORS for e in query.expressions for n in e.walk()
+    ):
+        raise UnsupportedError("clause", "a generator in the select list of a correlated EXISTS")
     if not isinstance(query, exp.Select) or any(
         query.args.get(k) for k in ("group", "having", "distinct", "limit", "offset")
     ):

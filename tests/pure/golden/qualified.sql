@@ -16,4 +16,4 @@ WITH x AS (SELECT r.a AS a, COUNT(*) AS n FROM r AS r GROUP BY r.a) SELECT x.n A
 
 -- USING gives one column
 SELECT b, a, c FROM r JOIN s USING (b);
-SELECT COALESCE(r.b, s.b) AS b, r.a AS a, s.c AS c FROM r AS r JOIN s AS s ON r.b = s.b;
+SELECT r.b AS b, r.a AS a, s.c AS c FROM r AS r JOIN s AS s ON r.b = s.b;
