@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ivm import parameters
 from ivm.checking import Checking
 from ivm.config import check_checks, load_folder
-from ivm.errors import ConfigError, StateError, ViewError
+from ivm.errors import ConfigError, SourceError, StateError, ViewError
 from ivm.feed.source import Source
 from ivm.housekeeping import Retention
 from ivm.names import check_name, is_path
@@ -189,7 +189,13 @@ class Declarations:
         ]
         pipe.context.look_without_spark(declared)
         for source in declared:
-            pipe._take(source)
+            try:
+                pipe._take(source)
+            except SourceError:
+                if not pipe.context.log.exists():
+                    raise
+                # What doesn't read it goes on; a refresh names the views that can't (see `Context.survey`).
+                pipe.context.sources[source.name.lower()] = source
         for view in config.views:
             pipe.view(view.name, view.sql, view.mode, view.file, view.freshness)
         return pipe

@@ -18,7 +18,7 @@ from ivm.declarations import Declarations
 from ivm.errors import ConfigError, ViewError
 from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Progress
-from ivm.refresh.integrity import readable
+from ivm.refresh.integrity import check_history, readable
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan
 from ivm.refresh.run import Gate, Report, builds, committed_or_raise, view_reports
@@ -279,6 +279,7 @@ class Pipeline(Declarations):
             if name not in units:
                 raise ViewError(f"View {view!r} did not exist at epoch {epoch}.", "Read it at a later epoch.")
             state, version = units[name], units[name].version
+            check_history(self.context, name, state, epoch)
         return self.spark.sql(f"SELECT * FROM {unit_table(self.context, name, state, version)}")
 
     def revisions(self, view: str) -> list[Revision]:

@@ -42,8 +42,10 @@ def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array
     """Whether each row's columns are among the keys, column by column in their order."""
     import numpy as np
 
-    mine = wide(rows.select(list(columns)))
-    keys = wide(keys).rename_columns(mine.column_names)
+    # By number: a relation may be asked for by one column twice, for the values of two others.
+    names = [f"c{i}" for i, _ in enumerate(columns)]
+    mine = wide(rows.select(list(columns)).rename_columns(names))
+    keys = wide(keys).rename_columns(names)
     if len(columns) == 1:
         return among(mine.column(0), keys.column(0).cast(mine.column(0).type))
     if any(c.null_count for c in keys.columns):
@@ -51,7 +53,7 @@ def matching(rows: pa.Table, columns: Sequence[str], keys: pa.Table) -> pa.Array
         return pa.array([values in wanted for values in zip(*map(hashable, mine.columns), strict=True)], pa.bool_())
     near = among(mine.column(0), keys.column(0).cast(mine.column(0).type))
     numbered = mine.append_column("__ivm_row", pa.array(np.arange(rows.num_rows))).filter(near)
-    found = numbered.join(distinct(keys), mine.column_names, join_type="left semi", use_threads=False)["__ivm_row"]
+    found = numbered.join(distinct(keys), names, join_type="left semi", use_threads=False)["__ivm_row"]
     there = np.zeros(rows.num_rows, np.bool_)
     there[found.to_numpy()] = True
     return pa.array(there)
@@ -68,7 +70,8 @@ def ends(values: pa.Table) -> pa.Table:
     """
     if pa.types.is_temporal(values.schema.field(0).type):
         first = pc.min_max(values.column(0))
-        return pa.table({"k0": pa.array([first["min"].as_py(), first["max"].as_py()], values.schema.field(0).type)})
+        # Not as Python's values, which end with the year 9999.
+        return pa.table({"k0": pa.array([first["min"], first["max"]], values.schema.field(0).type)})
     column = values.column(0).cast(pa.float64(), safe=False)
     found = pc.min_max(column).as_py()
     low, high = found["min"], found["max"]

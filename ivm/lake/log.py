@@ -144,6 +144,18 @@ def is_own(actions: Iterable[Mapping[str, Any]], owner: str) -> bool:
     return False
 
 
+def is_any_of_ours(path: str) -> bool:
+    """Whether a table's log has a commit of some pipeline's of ivm, as far as it goes back."""
+    for version in range(native.table(path).version(), -1, -1):
+        actions = actions_of(path, version)
+        if actions is None:
+            break
+        apps = [(action.get("txn") or {}).get("appId", "") for action in actions]
+        if any(app.startswith(f"{TAG}/") for app in apps) or any(TAG in (a.get("commitInfo") or {}) for a in actions):
+            return True
+    return False
+
+
 def _changes_rows(actions: Iterable[Mapping[str, Any]]) -> bool:
     return any((a.get(kind) or {}).get("dataChange", False) for a in actions for kind in ("add", "remove"))
 

@@ -137,7 +137,7 @@ class ParquetScan:
     @functools.cached_property
     def hidden(self) -> Any:
         """The hidden rows by their `_places`, in order (an array)."""
-        return _hidden(self._delta, {n.rpartition("/")[2]: i for i, n in enumerate(self.names)})
+        return _hidden(self._delta, {n: i for i, n in enumerate(self.names)})
 
     def chosen(self, keys: Sequence[tuple[Sequence[str], pa.Table, bool]]) -> list[int]:
         """The files that may hold a match, by what the log says of their least and greatest values."""
@@ -206,7 +206,7 @@ def _places(files: Any, rows: Any) -> Any:
 
 
 def hidden_rows(delta: DeltaTable, places: dict[str, int]) -> pa.Table:
-    """The rows that deletion vectors hide: i (the file's place, by its name), r (the row's number in it).
+    """The rows that deletion vectors hide: i (the file's place, by its name in the table), r (the row's number in it).
 
     Raises UnfitError where neither their files tell nor delta-rs may be asked.
     """
@@ -224,17 +224,23 @@ def _hidden(delta: DeltaTable, places: dict[str, int]) -> Any:
         if many := native.many_vectors(delta):
             raise UnfitError(f"{many}, and {reason}") from reason
         _log.debug("%s: deletion vectors by delta-rs: %s", delta.table_uri, reason)
-        found = _hidden_by_delta_rs(delta)
-    by_place = sorted(((places[unquote(path).rpartition("/")[2]], rows) for path, rows in found), key=itemgetter(0))
+        found = _hidden_by_delta_rs(delta, places)
+    by_place = sorted(((places[unquote(path)], rows) for path, rows in found), key=itemgetter(0))
     return np.concatenate([np.empty(0, np.int64), *((place << _ROW_BITS) | rows for place, rows in by_place)])
 
 
-def _hidden_by_delta_rs(delta: DeltaTable) -> Iterator[tuple[str, Any]]:
+def _hidden_by_delta_rs(delta: DeltaTable, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """What delta-rs says of whole addresses, by the files' names in the table."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.rpartition("/")[2], []).append(name)
     with hiding.reading([delta]):
         batches = [pa.record_batch(batch) for batch in delta.deletion_vectors()]
     for found in batches:
         for url, kept in zip(found["filepath"].to_pylist(), found["selection_vector"], strict=True):
-            yield url, pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64()).to_numpy()
+            file = unquote(url)
+            name = max((n for n in alike[file.rpartition("/")[2]] if f"/{file}".endswith(f"/{n}")), key=len)
+            yield name, pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64()).to_numpy()
 
 
 def _up_to(reader: Iterable[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:

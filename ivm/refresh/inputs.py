@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -465,6 +464,6 @@ def _moved(delta: Rows | None) -> bool:
     """Whether a delta replaces one row by another, without NULLs: only then are its values the ends of a range."""
     if not isinstance(delta, pa.Table) or delta.num_rows != 2 or sorted(delta[WEIGHT].to_pylist()) != [-1, 1]:
         return False
-    return not any(
-        v is None or (isinstance(v, float) and not math.isfinite(v)) for c in delta.columns for v in c.to_pylist()
-    )
+    # Not as Python's values, which end with the year 9999.
+    finite = (pc.all(pc.is_finite(c)).as_py() for c in delta.columns if pa.types.is_floating(c.type))
+    return not any(c.null_count for c in delta.columns) and all(finite)

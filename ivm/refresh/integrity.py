@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ivm.errors import StateError
 from ivm.lake.commits import fingerprint
 from ivm.lake.handles import open_ahead
-from ivm.lake.log import Head, own_head, since
+from ivm.lake.log import Head, head_of, is_any_of_ours, own_head, since
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Manifest, UnitState
 from ivm.table.own import own
@@ -54,6 +55,32 @@ def heads_of(context: Context, unit: str, state: UnitState, known: Mapping[str, 
         for what, path in paths(context, unit, state).items()
         if own(path).exists()
     }
+
+
+def occupied(context: Context, view: str) -> str:
+    """Why a view that was never built may not be: somebody else's table lies in its place; empty where none does."""
+    path = context.layout.table(view, public=True)
+    if not own(path).exists() or is_any_of_ours(path):
+        return ""
+    return (
+        f"a Delta table that ivm did not write lies at {path}, and building the view would replace its rows. "
+        "Move that table away or drop it, or give the view another name or the pipeline another root."
+    )
+
+
+def with_own_commits(context: Context, unit: str, state: UnitState) -> UnitState:
+    """The state of a unit that an epoch did not publish, with the heads of its traces moved on by commits of ours.
+
+    Attempts that don't count leave some there, and a trace's log keeps the last ones only: from a head that is older
+    nobody could tell any more whose they were.
+    """
+    heads = dict(state.heads)
+    for what, path in paths(context, unit, state).items():
+        head = heads.get(what) if what != TABLE else None
+        found = since(path, head, context.log.identity) if head is not None else None
+        if head is not None and found is not None and not found.foreign and found.version > head.version:
+            heads[what] = replace(head, version=found.version, fingerprint=fingerprint(path, found.version))
+    return replace(state, heads=heads)
 
 
 def inspect_tables(context: Context, manifest: Manifest, units: Collection[str] | None = None) -> Integrity:
@@ -101,6 +128,22 @@ def readable(context: Context, view: str) -> int | None:
         return state.version
     found = since(context.layout.table(view, state.public), head, context.log.identity)
     return state.version if found.foreign or found.own else found.version
+
+
+def check_history(context: Context, unit: str, state: UnitState, epoch: int) -> None:
+    """Raises StateError where a published table's log is no longer the one that this epoch's state was written to.
+
+    A table that was lost and built anew, or put back from a copy, has other rows under the same numbers of versions.
+    """
+    head, path = state.heads.get(TABLE), context.layout.table(unit, state.public)
+    found = fingerprint(path, head.version) if head is not None else ""
+    if head is None or found == head.fingerprint:
+        return
+    if found or head_of(path).table_id != head.table_id:
+        raise StateError(
+            f"The table {path} was built anew, or put back, after epoch {epoch}: version {head.version} is another.",
+            "Read a later epoch, or the last one (without `epoch`).",
+        )
 
 
 def base(context: Context, plan: EpochPlan) -> Manifest:

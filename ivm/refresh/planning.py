@@ -17,7 +17,7 @@ from ivm.refresh import definitions
 from ivm.refresh.context import Context
 from ivm.refresh.forecast import forecast
 from ivm.refresh.instants import as_instant, is_due
-from ivm.refresh.integrity import TABLE, Integrity, adopt, inspect_tables, open_tables
+from ivm.refresh.integrity import TABLE, Integrity, adopt, inspect_tables, occupied, open_tables
 from ivm.refresh.lag import lag_warnings
 from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
@@ -125,6 +125,8 @@ def _task(
 
     units = compiled.unit_names
     state = manifest.units.get(program.view)
+    if state is None and (why := occupied(context, program.view)):
+        return task(StrategyKind.FAILED, "occupied", why)
     if state is None or any(u not in manifest.units for u in units):
         return task(StrategyKind.FULL, "first_build", "the view is built for the first time")
     damaged = next((integrity.damaged[u] for u in units if u in integrity.damaged), "")

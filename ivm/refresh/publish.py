@@ -27,7 +27,7 @@ from ivm.plan.kinds import Publish, StrategyKind
 from ivm.planner.lanes import Publishing, publishing
 from ivm.refresh.accounts import settled
 from ivm.refresh.context import Context
-from ivm.refresh.integrity import TABLE, base, heads_of, referenced
+from ivm.refresh.integrity import TABLE, base, heads_of, referenced, with_own_commits
 from ivm.refresh.large import batch_rows, write_anew
 from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json
@@ -50,6 +50,8 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
     for outcome in done:
         state = with_upstream_versions(units[outcome.unit], units)
         units[outcome.unit] = replace(state, batches=with_epoch(state.batches, plan.epoch, before.epoch))
+    for unit in {o.unit for o in outcomes.values()} & before.units.keys() - {o.unit for o in done}:
+        units[unit] = with_own_commits(context, unit, before.units[unit])
     manifest = Manifest(
         plan.epoch,
         plan.sources,

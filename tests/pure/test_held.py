@@ -239,3 +239,15 @@ def test_a_new_reader_of_a_view_that_was_compacted_is_built_once(lake):
     lake.views = {**lake.views, "spread": "SELECT customers, count(*) AS n FROM sizes GROUP BY customers"}
     assert refreshed(lake) == set()
     assert pipeline(lake).plan() is None
+
+
+def test_a_view_that_is_held_for_long_goes_on_from_its_own_batches(lake):
+    """Each attempt commits to the view's traces, whose logs keep the last commits only."""
+    for day in range(8):
+        add(lake, "orders", (20 + day, 1, 1))
+        assert refreshed(lake, "totals") == {"totals", "both", "sizes"}
+    tasks = pipeline(lake).plan().tasks
+    assert {name: tasks[name].code for name in ("totals", "both", "sizes")} == dict.fromkeys(
+        ("totals", "both", "sizes"), "incremental"
+    )
+    assert right_in_the_end(lake)

@@ -10,7 +10,9 @@ import pytest
 import sqlglot
 
 from ivm.lake.keys import distinct, ends, filtered, matching, within
+from ivm.names import WEIGHT
 from ivm.plan.nodes import Filter
+from ivm.refresh.inputs import _moved
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.filters import Comparison, comparisons, typed
 
@@ -118,3 +120,22 @@ def test_a_comparison_that_casts_is_no_filter(kind, values, type_, fits):
 def test_ends_of_integers_that_doubles_do_not_hold():
     big = pa.table({"k0": pa.array([2**62 + 1, 2**53 + 1, -(2**60) - 1])})
     assert within(big, ["k0"], ends(big)).to_pylist() == [True] * 3
+
+
+def test_ends_of_days_that_python_does_not_have():
+    far = pa.table({"k0": pa.array([5_000_000, -1_000_000], pa.int32()).cast(pa.date32())})
+    assert within(far, ["k0"], ends(far)).to_pylist() == [True, True]
+
+
+def test_a_column_that_is_asked_for_twice_equals_both_values():
+    rows = pa.table({"k": pa.array([1, 2, 3]), "x": pa.array([1, 2, 3])})
+    keys = pa.table({"k0": pa.array([1, 2]), "k1": pa.array([1, 3])})
+    assert matching(rows, ["k", "k"], keys).to_pylist() == [True, False, False]
+
+
+def test_one_row_that_moves_may_hold_days_that_python_does_not_have():
+    far = pa.array([5_000_000] * 2, pa.int32()).cast(pa.date32())
+    moved = pa.table({"v": pa.array([1, 2]), "d": far, "f": [0.5, 1.0], WEIGHT: pa.array([-1, 1])})
+    assert _moved(moved)
+    assert not _moved(moved.set_column(2, "f", pa.array([0.5, float("inf")])))
+    assert not _moved(moved.set_column(0, "v", pa.array([None, 2])))

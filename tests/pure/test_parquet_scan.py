@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.errors import LargeReadError
-from ivm.lake import native
+from ivm.lake import native, vectors
 from ivm.lake.keyed import KeyedReader
 from ivm.lake.keys import ends
 from ivm.lake.parquet_scan import ParquetScan, UnfitError
@@ -111,8 +111,8 @@ def z85(data: bytes) -> str:
     return "".join(letters[word // 85**i % 85] for word in words for i in (4, 3, 2, 1, 0))
 
 
-def hide(path: str, rows: list[int]) -> None:
-    """Commit a deletion vector of some rows of a table's only file, which delta-rs itself doesn't write."""
+def hide(path: str, rows: list[int], version: int = 1) -> None:
+    """Commit a deletion vector of some rows of a table's first file, which delta-rs itself doesn't write."""
     log = Path(path) / "_delta_log"
     (add,) = [a["add"] for a in map(json.loads, (log / f"{0:020}.json").read_text().splitlines()) if "add" in a]
     bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + struct.pack(f"<{len(rows)}H", *rows)
@@ -125,7 +125,28 @@ def hide(path: str, rows: list[int]) -> None:
         {"remove": {"path": add["path"], "deletionTimestamp": 1, "dataChange": True}},
         {"add": add | {"deletionVector": vector}},
     ]
-    (log / f"{1:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_files_that_are_called_alike_in_their_folders_have_vectors_of_their_own(path, told, monkeypatch):
+    place, log = Path(path), Path(path) / "_delta_log"
+    for version, day in enumerate(("2024-01-01", "2024-01-02/data")):
+        commit = log / f"{version:020}.json"
+        (name,) = [a["add"]["path"] for a in map(json.loads, commit.read_text().splitlines()) if "add" in a]
+        (place / day).mkdir(parents=True)
+        (place / name).rename(place / day / "data.parquet")
+        commit.write_text(commit.read_text().replace(name, f"{day}/data.parquet"))
+    hide(path, [3], version=2)
+    if not told:
+        monkeypatch.setattr(vectors, "hidden", untold)
+    keys = [(("k",), pa.table({"k0": pa.array([2, 3, 52, 53])}), False)]
+    found = ParquetScan(path, native.table(path)).find(["k"], keys, "true", None)
+    assert sorted(found["k"].to_pylist()) == [2, 52, 53]
+
+
+def untold(delta):
+    raise vectors.UntoldError("as where something isn't installed")
 
 
 def test_what_a_deletion_vector_hides_is_not_found(tmp_path):

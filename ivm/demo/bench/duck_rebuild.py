@@ -98,7 +98,7 @@ class DuckRebuild:
         place = self._sources / source
         delta = native.table(str(place))
         names = [unquote(p) for p in native.actions(delta)["path"].to_pylist()]
-        hidden = hidden_rows(delta, {n.rpartition("/")[2]: i for i, n in enumerate(names)})
+        hidden = hidden_rows(delta, {n: i for i, n in enumerate(names)})
         files = ", ".join(native_literal(str(place / n)) for n in names)
         named = [f.name for f in delta.schema().fields if f.name.lower() in self._named]
         columns = ", ".join(map(native_ident, named or [delta.schema().fields[0].name]))
