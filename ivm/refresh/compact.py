@@ -95,6 +95,7 @@ def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compacti
     def compacted_unit(name: str, state: UnitState) -> list[Compaction]:
         if name in damaged:  # the next refresh builds it anew
             return []
+        context.log.ask()
         try:
             if name in few:
                 return _vacuumed(context, name, state)
@@ -116,6 +117,7 @@ def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compacti
         followed, context, snapshots=context.survey()[0], sources=manifest.sources, units=manifest.units
     )
     for asked in arrangements(context, manifest):
+        context.log.ask()
         done += _arrangement(context, asked, follow)
     listed = {
         n: _but(manifest.epoch, waiting.get(n, ()))

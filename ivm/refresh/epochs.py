@@ -194,7 +194,7 @@ class EpochLog:
     def _append(self, epoch: int, status: str, events: Sequence[tuple[str, str, str]], once: str) -> bool:
         """One commit of events (status, unit, detail), made once for this epoch, status and `once`."""
         assert status in STATUSES, status
-        self._ask()
+        self.ask()
         self._create()
         now, n = datetime.now(UTC), len(events)
         statuses, units, texts = zip(*events, strict=True)
@@ -206,8 +206,11 @@ class EpochLog:
             made_once = Commit(f"ivm/{self.pipeline}/epochs/{status}/{once}", epoch)
             return self._table.append(rows, made_once)
 
-    def _ask(self) -> None:
-        """Raises ConcurrentRefreshError where the lock of the root was lost: nothing may be written any more."""
+    def ask(self) -> None:
+        """Raises ConcurrentRefreshError where the lock of the root was lost: nothing may be written any more.
+
+        Asked before each event, and before what drops or replaces rows that a later holder's may be among.
+        """
         if self.fence is not None:
             self.fence()
 
@@ -292,9 +295,9 @@ class EpochLog:
         if not old and self._table.files <= FEW_FILES:
             return 0
         if old:
-            self._ask()
+            self.ask()
             app = f"ivm/{self.pipeline}/{self.identity}/archive"
             own(archive).append(_rows(old), Commit(app, max(e.epoch for e in old)), CONFIGURATION)
-        self._ask()
+        self.ask()
         self._table.keep_only(_rows([e for e in events if e.epoch >= first or e.epoch in needed]), self.identity)
         return len(old)

@@ -73,7 +73,7 @@ def plan_epoch(
     estimates = forecast(context, tasks, snapshots, manifest)
     tasks = {n: replace(t, estimate=estimates.get(n)) for n, t in tasks.items()}
     number = context.log.next_epoch()
-    return EpochPlan(number, sources, tasks, notes, integrity.adopted, broken, warnings, accepted, now)
+    return EpochPlan(number, sources, tasks, notes, integrity.adopted, broken, warnings, accepted, now, asked(True))
 
 
 def write_plan(context: Context, plan: EpochPlan) -> None:
@@ -171,6 +171,11 @@ def _task(
     if not program.incremental:
         return task(StrategyKind.FULL, program.refusals[0].code, program.refusals[0].reason)
     return task(StrategyKind.INCREMENTAL, "incremental", "only what changed is applied")
+
+
+def other_settings(context: Context, plan: EpochPlan) -> str:
+    """Which of the settings that results go by are others now than where an epoch was planned; empty if none are."""
+    return changed(plan.settings, _settings_now(context, may_start=True, moved=True)) if plan.settings else ""
 
 
 def _settings_now(context: Context, may_start: bool, moved: bool) -> dict[str, str]:

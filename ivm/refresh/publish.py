@@ -159,6 +159,7 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
     state = outcome.state
     assert state is not None
     stamp = outcome.stamp or epoch
+    context.log.ask()
     # The unit's state stands in the table's own log: it can be known again where the epoch log is lost
     # (see `ivm.refresh.repair`).
     commit = Commit(context.app(outcome.unit, "table"), epoch, to_json(state))

@@ -153,6 +153,8 @@ class EpochPlan:
     accepted: dict[str, str] = field(default_factory=dict)
     #: The instant at which temporal filters are evaluated, in microseconds since 1970.
     now: int = 0
+    #: The session's settings by which results go; {} where they weren't known.
+    settings: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

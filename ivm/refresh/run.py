@@ -18,7 +18,7 @@ from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
-from ivm.refresh.planning import plan_epoch, write_plan
+from ivm.refresh.planning import other_settings, plan_epoch, write_plan
 from ivm.refresh.publish import held_back, publish_epoch, warned
 from ivm.refresh.records import EMBEDDED, EpochPlan, Held, Manifest, Outcome
 from ivm.session import error_text
@@ -120,6 +120,8 @@ def _still_valid(context: Context, plan: EpochPlan) -> bool:
     planned = {n: c for n, c in plan.sources.items() if n in snapshots and c.version is not None}
     if any(other_commit(snapshots[n], c.version or 0, c.table_id, c.fingerprint) for n, c in planned.items()):
         return False  # a source went another way since
+    if other_settings(context, plan):
+        return False  # what its state would say that it was built under
     return not in_one_go(plan) and all(
         name in compiled and compiled[name].definition == task.definition for name, task in plan.tasks.items()
     )

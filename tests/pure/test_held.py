@@ -6,15 +6,17 @@ DuckDB stands in Spark's place, and a gate that fails the views it is told to.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from ivm.errors import StateError
+from ivm.errors import ConcurrentRefreshError, StateError
 from ivm.names import WEIGHT
 from ivm.plan.nodes import EPOCH
 from ivm.quality.gate import run_gate
+from ivm.refresh.integrity import paths
 from ivm.testing.faults import Effect, Fault, Injector, Killed, Moment
 from ivm.testing.recovery import Scene, differences, leftovers, said
 from tests.pure.duck_session import WRITES, DuckSession
@@ -251,3 +253,38 @@ def test_a_view_that_is_held_for_long_goes_on_from_its_own_batches(lake):
         ("totals", "both", "sizes"), "incremental"
     )
     assert right_in_the_end(lake)
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3])
+def test_who_lost_the_lock_compacts_nothing_more(lake, monkeypatch, asked):
+    """Another one may have appended since: what this one takes for all batches is no longer all."""
+    for day in range(3):
+        add(lake, "orders", (20 + day, 1, 1))
+        assert refreshed(lake) == set()
+    pipe = pipeline(lake)
+    pipe.context.limits = replace(pipe.context.limits, threads=1)
+    before = versions(pipe)
+    left = iter(range(asked))
+
+    @contextmanager
+    def lost(*_):
+        def fence():
+            if next(left, None) is None:
+                raise ConcurrentRefreshError("another one took over")
+
+        yield fence
+
+    monkeypatch.setattr("ivm.refresh.context.exclusive", lost)
+    with pytest.raises(ConcurrentRefreshError, match="took over"):
+        pipe.compact(keep_epochs=0)
+    assert len([unit for unit, found in versions(pipe).items() if found != before[unit]]) <= asked - 1
+    monkeypatch.undo()
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    assert right_in_the_end(lake)
+
+
+def versions(pipe):
+    """By unit, the newest versions of its tables."""
+    units = pipe.context.log.manifest().units
+    lie = {u: paths(pipe.context, u, s).values() for u, s in units.items()}
+    return {u: [DeltaTable(p).version() for p in found if DeltaTable.is_deltatable(p)] for u, found in lie.items()}
