@@ -282,6 +282,39 @@ _CTE_POLICY = "spark.sql.legacy.ctePrecedencePolicy"
 _PLAN_FIELDS = "spark.sql.debug.maxToStringFields"
 
 
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+#: The rule that computes what is only made of constants, as the rows of an analysis are.
+_EVALUATES = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+
+
+def _optimized(spark: SparkSession, sql: str) -> str:
+    """The optimized plan of a statement as Spark writes it, its columns numbered; empty where there is none."""
+    shown = "\n".join(str(row[0]) for row in spark.sql(f"EXPLAIN EXTENDED {sql}").collect())
+    return numbered(shown.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0])
+
+
+def numbered(plan: str) -> str:
+    """A plan's text with its columns numbered in the order in which they come, whatever they are called.
+
+    >>> numbered("Project [a#7 AS b c#12L, abs(x#3)]")
+    'Project [#0 AS #1, abs(#2)]'
+    """
+    for name in sorted(set(re.findall(r" AS (.+?#\d+L?)", plan)), key=len, reverse=True):
+        plan = plan.replace(name, f"#{re.findall(r'#([0-9]+)L?$', name)[0]}@")
+    plan = re.sub(r"[\w.]*#(\d+)L?@?", r"#\1@", plan).replace("named_struct(", "struct(")
+    places: dict[str, int] = {}
+    return re.sub(r"#(\d+)@", lambda found: f"#{places.setdefault(found[1], len(places))}", plan)
+
+
+def _same_plan(spark: SparkSession, one: str, other: str) -> bool:
+    """Whether Spark itself calls two optimized plans the same; over Spark Connect nobody can ask."""
+    frames: list[Any] = [getattr(spark.sql(sql), "_jdf", None) for sql in (one, other)]
+    if None in frames:
+        return False
+    first, second = (frame.queryExecution().optimizedPlan() for frame in frames)
+    return bool(first.sameResult(second))
+
+
 class SparkAnalyzer:
     """Answers `ivm.sql.analyzer.Analyzer` with Spark; nothing is executed.
 
@@ -331,6 +364,19 @@ class SparkAnalyzer:
                 return self._inlined(self.spark, one, other)
             except PySparkException:
                 return False
+
+    def alike(self, one: str, other: str) -> bool:
+        from pyspark.errors import PySparkException
+
+        for spark in (self._aside, self.spark):  # variables are known in the caller's session only
+            try:
+                with configured(spark, {_PLAN_FIELDS: "100000", _EXCLUDED: _EVALUATES}):
+                    plans = [_optimized(spark, sql) for sql in (one, other)]
+                    if all(plans):
+                        return plans[0] == plans[1] or _same_plan(spark, one, other)
+            except PySparkException:
+                continue
+        return False
 
     def chance(self, sql: str) -> str | None:
         # Spark asks for determinism in a join's condition, and of a subquery there it asks all the way down.

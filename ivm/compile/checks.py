@@ -8,10 +8,12 @@ from sqlglot import exp
 
 from ivm.compile.given import Given
 from ivm.plan.nodes import Program, Refusal
-from ivm.sql.dialect import function_name
+from ivm.sql.dialect import IvmSpark, function_name
+from ivm.sql.expand import with_generated_names
 from ivm.sql.functions import volatile_function
 from ivm.sql.padding import compares_padded
 from ivm.sql.refusals import UnsupportedError, refusal
+from ivm.sql.resolved import check_resolved
 from ivm.sql.round_trip import check_round_trip
 from ivm.sql.temporal import without_filters
 from ivm.sql.text import query_tree, splice
@@ -38,15 +40,34 @@ CHECKS: tuple[Callable[[Given], Refusal | None], ...] = (not_deterministic, comp
 
 
 def without_session_windows(tree: exp.Expression) -> exp.Expression:
-    """The tree as it is. Raises UnsupportedError for session_window()."""
+    """The tree as it is. Raises UnsupportedError for session_window(), and for window() that nothing is grouped by.
+
+    That one gives several rows for one, wherever it stands.
+    """
     if any(function_name(f) == "session_window" for f in tree.find_all(exp.Anonymous)):
         raise UnsupportedError("clause", "session_window(), whose windows grow with the rows beside them,")
+    for call in tree.find_all(exp.Anonymous):
+        group = call.parent_select.args.get("group") if call.parent_select is not None else None
+        keys = [key.unnest() for key in group.expressions] if group is not None else []
+        if function_name(call) == "window" and call not in keys:
+            raise UnsupportedError("clause", "window(), which is no key to group by,")
     return tree
 
 
 def read_as_written(tree: exp.Expression, given: Given) -> exp.Expression:
     """The tree as it is. Raises UnsupportedError where it means something else to the engine than the user's text."""
     check_round_trip(given.sql, query_tree(given.sql), given.relations, given.analyzer)
+    return tree
+
+
+def resolved_as_written(tree: exp.Expression, given: Given) -> exp.Expression:
+    """The qualified tree as it is. Raises UnsupportedError where its names mean something else to the engine."""
+    written = query_tree(given.sql)
+    if not any(cte.args.get("recursive") for cte in written.find_all(exp.With)):
+        again = with_generated_names(written.copy(), given.schema)
+        plain = again == written  # what that pass writes, an engine plans otherwise
+        text = given.sql if plain else again.sql(dialect=IvmSpark, comments=False)
+        check_resolved(text, tree, given.relations, given.analyzer)
     return tree
 
 

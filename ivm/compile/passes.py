@@ -20,6 +20,7 @@ from typing import Any
 from ivm.compile.checks import (
     CHECKS,
     read_as_written,
+    resolved_as_written,
     without_hidden_columns,
     without_session_windows,
     without_variants,
@@ -73,6 +74,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("aggregates", Stage.TREE, lambda tree, given: with_aggregates(tree, given.analyzer)),
     Pass("qualified", Stage.TREE, lambda tree, given: qualified(tree, given.relations)),
     Pass("hidden_columns", Stage.TREE, lambda tree, _: without_hidden_columns(tree)),
+    Pass("resolved", Stage.TREE, resolved_as_written),
     Pass("clocks", Stage.TREE, lambda tree, given: with_clocks(tree, given.relations, given.analyzer)),
     Pass("units", Stage.UNITS, normal_form),
     Pass("variants", Stage.PROGRAM, without_variants),

@@ -65,13 +65,14 @@ def _equal(changes: pa.Table, columns: Sequence[str], key: Sequence[str], alias:
     """A condition: a row `t` is exactly one of the changes, NULLs equal.
 
     Columns of the key that have none are compared so that a join is hashed.
-    DataFusion takes -0.0 for 0.0, unless they are elements of an array.
+    DataFusion takes -0.0 for 0.0, unless they are elements of an array, and then tells NaN from NaN with a sign.
     """
     conditions = []
     for c in columns:
         mine, other = f"t.{native_ident(c)}", f"{alias}.{native_ident(c)}"
         if pa.types.is_floating(changes.schema.field(c).type):
-            conditions.append(f"(make_array({mine}) IS NOT DISTINCT FROM make_array({other}))")
+            alike = f"make_array({mine}) IS NOT DISTINCT FROM make_array({other})"
+            conditions.append(f"(({alike}) OR (isnan({mine}) AND isnan({other})))")
         elif c in key and changes[c].null_count == 0:
             conditions.append(f"{mine} = {other}")
         else:

@@ -22,9 +22,9 @@ def _sum(types: Sequence[Type]) -> Type | None:
 
 
 def _average(types: Sequence[Type]) -> Type | None:
-    """Spark's type, where no digit after the point is lost."""
+    """Spark's type, where no digit after the point is lost; up to 11 digits its optimizer computes in doubles."""
     digits, scale = types[0].digits + 4, types[0].scale + 4
-    return decimal(digits, scale) if digits <= MOST_DIGITS else None
+    return decimal(digits, scale) if 12 + 4 <= digits <= MOST_DIGITS else None
 
 
 def _decimal_average(args: Sequence[str], types: Sequence[Type], result: Type) -> str:

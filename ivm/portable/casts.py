@@ -38,7 +38,8 @@ CASTS = (
     Cast("decimal", "double", lambda source, _: source.scale == 0, "CAST(CAST({0} AS BIGINT) AS {1})"),
     Cast("decimal", "double", _exact_double),
     Cast("double", "double"),
-    Cast("double", "double's text"),
+    # Spark knows one NaN.
+    Cast("double", "double's text", duck="CASE WHEN isnan({0}) THEN 'nan' ELSE CAST({0} AS {1}) END"),
     Cast("double's text", "double"),
     Cast("boolean", "boolean"),
     Cast("boolean", "integer"),

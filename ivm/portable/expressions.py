@@ -60,7 +60,7 @@ _ALIASES = {
     "dayofmonth": "day", "every": "bool_and", "some": "bool_or", "any": "bool_or", "substr": "substring",
 }  # fmt: skip
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} ([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}\Z")
 _WORDS = {"YEAR": ("[months]", 12), "MONTH": ("[months]", 1), "WEEK": ("[days]", 7), "DAY": ("[days]", 1)}
 #: Intervals of more days or months are left to Spark.
 _MOST_SPAN = 100_000
@@ -157,8 +157,9 @@ class Expressions:
     def negative(self, node: exp.Neg) -> Value:
         found = self.value(node.this)
         # Spark reads a minus and a number as one literal.
-        if isinstance(found.literal, int) and isinstance(node.this, exp.Literal) and found.type in (INT, BIGINT):
-            return Value(f"CAST(-{found.literal} AS {found.type.duck})", found.type, -found.literal)
+        if isinstance(found.literal, int) and isinstance(node.this, exp.Literal):
+            type_ = INT if found.literal <= 2**31 else BIGINT if found.literal <= 2**63 else found.type
+            return Value(f"CAST(-{found.literal} AS {type_.duck})", type_, -found.literal)
         return self.call(node, "negative", [found])
 
     def is_(self, node: exp.Is) -> Value:

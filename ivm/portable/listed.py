@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ivm.portable import aggregates, numbers, scalars
 from ivm.portable.casts import CASTS, cast_text
 from ivm.portable.entry import Entry
-from ivm.portable.types import FAMILIES, Type, as_decimal, wider
+from ivm.portable.types import FAMILIES, MOST_DIGITS, Type, as_decimal, wider
 
 #: What a connection needs before it runs a portable statement.
 SETUP = (*numbers.MACROS, *scalars.MACROS)
@@ -47,13 +47,29 @@ def _given(entry: Entry, args: Sequence[Value]) -> list[Value] | None:
     if entry.call == "case":
         return _case(entry, args)
     if entry.alike:
-        made = alike(args)
+        made = alike(args) if entry.call not in _COMPARING or _is_compared_exactly(args) else None
     elif entry.takes == ("decimal", "decimal"):
         made = _decimals(args)
     else:
         made = list(args)
     families = [*entry.takes, *entry.takes[-1:] * (len(args) - len(entry.takes))]
     return made if made is not None and all(_of(a, f) for a, f in zip(made, families, strict=True)) else None
+
+
+_COMPARING = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+
+
+def _is_compared_exactly(args: Sequence[Value]) -> bool:
+    """Whether numbers are compared as they are: not where Spark rounds decimals, nor with what no integer can be."""
+    types = [as_decimal(a.type) for a in args]
+    if not any(a.type.name == "decimal" for a in args) or None in types:
+        return True
+    if any(a.type.name != "decimal" for a in args) and any(
+        isinstance(a.literal, int) and not -(2**63) <= a.literal < 2**63 for a in args
+    ):
+        return False  # Spark puts TRUE or FALSE in its place, for NULL as well
+    known = [t for t in types if t is not None]
+    return max(t.digits - t.scale for t in known) + max(t.scale for t in known) <= MOST_DIGITS
 
 
 def _case(entry: Entry, args: Sequence[Value]) -> list[Value] | None:

@@ -44,7 +44,13 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
     """Publish the outcomes of an epoch and commit it. Returns the committed manifest."""
     before = base(context, plan)
     held = held_back(context, plan.epoch)
-    good = [o for o in outcomes.values() if not o.error and o.state is not None and o.view not in held]
+    # A view's units are published together: those inside would be ahead of what it shows.
+    failed = {o.view for o in outcomes.values() if o.error}
+    good = [
+        o
+        for o in outcomes.values()
+        if not o.error and o.state is not None and o.view not in held and o.view not in failed
+    ]
     units, trouble = _publish_units(context, plan.epoch, good, before)
     done = [o for o in good if o.unit not in trouble]
     for outcome in done:

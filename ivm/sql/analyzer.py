@@ -34,6 +34,9 @@ class Analyzer(Protocol):
     def same(self, one: str, other: str) -> bool:
         """Whether two statements mean the same to the engine; they don't where it refuses one of them."""
 
+    def alike(self, one: str, other: str) -> bool:
+        """Whether the engine makes one plan of two statements, names aside; not where it refuses one of them."""
+
     def aggregates(self, calls: Mapping[str, int]) -> frozenset[str]:
         """Which of these functions (name in lower case, number of arguments) are user-defined aggregates."""
 

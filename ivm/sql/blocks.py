@@ -230,8 +230,37 @@ def value_of(column: exp.Column, values: Scope) -> exp.Expression:
     value = values.get((column.table.lower(), column.name.lower()))
     if value is None:
         return column.copy()
+    if (whole := _whole(value)) is not None:
+        return whole
     simple = isinstance(value, exp.Column | exp.Literal | exp.Paren | exp.Subquery | exp.Null)
     return value.copy() if simple else exp.Paren(this=value.copy())
+
+
+def _whole(value: exp.Expression) -> exp.Expression | None:
+    """A column's whole number as a value of its type; None for other values.
+
+    As a literal it would be more: a position in ORDER BY, and beside a decimal only as wide as its digits.
+    """
+    number = value.unnest()
+    number = number.this.unnest() if isinstance(number, exp.Neg) else number
+    if not (isinstance(number, exp.Literal) and number.is_int):
+        return None
+    type_ = next((t for t, most in (("INT", 2**31), ("BIGINT", 2**63)) if int(number.name) < most), None)
+    return exp.Cast(this=value.unnest().copy(), to=exp.DataType.build(type_)) if type_ else None
+
+
+def as_type(value: exp.Expression, type_: str) -> exp.Expression:
+    """A cast to a type of the engine's. sqlglot's own leaves a cast out over one to a type of the same name.
+
+    Raises UnsupportedError for a type that isn't printed as it was told.
+
+    >>> as_type(exp.cast(exp.column("x"), "decimal(10,2)"), "decimal(20,4)").sql("spark")
+    'CAST(CAST(x AS DECIMAL(10, 2)) AS DECIMAL(20, 4))'
+    """
+    to = exp.DataType.build(type_, dialect="spark")
+    if to.sql(dialect="spark").replace(" ", "").lower() != type_.replace(" ", "").lower():
+        raise UnsupportedError("clause", f"a cast to {type_}")
+    return exp.Cast(this=value.copy(), to=to)
 
 
 def conjuncts(node: exp.Expression | None) -> Iterable[exp.Expression]:

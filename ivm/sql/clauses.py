@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 
 from ivm.plan.kinds import NOT_GIVEN
-from ivm.sql.blocks import Scope, sql_of, substituted
+from ivm.sql.blocks import Scope, from_items, sql_of, substituted
 from ivm.sql.calls import has_calls
 from ivm.sql.refusals import UnsupportedError
 
@@ -75,6 +75,9 @@ def select_list(node: exp.Select, scope: Scope) -> list[tuple[str, exp.Expressio
     selected: list[tuple[str, exp.Expression]] = []
     for e in node.expressions:
         if isinstance(e, exp.Star):
+            if any(e.args.values()) or not any(i.args.get("pivots") for i in from_items(node)):
+                # Only of what a pivot makes are the columns not written out, or of what has two of one name.
+                raise UnsupportedError("clause", "a * over two columns of one name, or without some of them,")
             selected += [(c, exp.column(c, table=t)) for t, c in scope]
         else:
             selected.append((e.alias_or_name, e if isinstance(e, exp.Aliases) else e.unalias()))
@@ -91,12 +94,16 @@ def sort_columns(
     for ordered in order.expressions if order is not None else []:
         key = ordered.this if isinstance(ordered, exp.Ordered) else ordered
         name = next((n for n, e in extended if sql_of(e) == sql_of(key)), None)
+        if isinstance(key, exp.Literal) and key.is_int:  # sqlglot leaves a position where a name would be two columns'
+            name = selected[int(key.name) - 1][0]
         if name is None and isinstance(key, exp.Column) and not key.table:
             name = next((n for n, _ in selected if n.lower() == key.name.lower()), None)
         if name is None:
             by_name = {("", n.lower()): e for n, e in selected}
             name = f"__ivm_sort_{len(extended)}"
             extended.append((name, substituted(key, by_name)))
+        if sum(n.lower() == name.lower() for n, _ in extended) > 1:
+            raise UnsupportedError("clause", f"LIMIT in the order of {name}, by which two columns are called,")
         fresh_ordered = ordered.copy() if isinstance(ordered, exp.Ordered) else exp.Ordered(this=key.copy())
         fresh_ordered.set("this", exp.column(exp.to_identifier(name, quoted=True)))
         result.append(fresh_ordered)
@@ -128,6 +135,8 @@ def group_keys(
     texts: list[str] = []
 
     def position(key: exp.Expression) -> int:
+        if isinstance(key.unnest(), exp.Literal):  # a position, or what sqlglot made of a constant's alias
+            raise UnsupportedError("clause", f"grouping sets of {key.sql(dialect='spark')}, which is a constant,")
         text = sql_of(key.unnest())
         if text not in texts:
             texts.append(text)

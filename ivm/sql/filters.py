@@ -53,11 +53,30 @@ def comparisons(part: exp.Expression) -> list[Comparison]:
 def typed(found: Comparison, column: str, type_: str) -> Filter | None:
     """The filter on a column of this type, or None where the comparison would involve a cast."""
     fits = {
-        "number": (type_ in _INTEGERS and all("." not in v for v in found.values)) or type_.startswith("decimal("),
+        "number": (type_ in _INTEGERS and all("." not in v for v in found.values)) or _is_exact(found, type_),
         "text": type_ == "string",
         "date": type_ == "date",
     }[found.kind]
     return Filter(column, found.op, found.values) if fits else None
+
+
+def _is_exact(found: Comparison, type_: str) -> bool:
+    """Whether a decimal column is compared with numbers without a digit lost: Spark rounds both to 38 digits.
+
+    >>> one = Comparison(("t", "w"), "<=", ("0.5",), "number")
+    >>> _is_exact(one, "decimal(37,0)"), _is_exact(one, "decimal(38,0)"), _is_exact(one, "int")
+    (True, False, False)
+    """
+    if not type_.startswith("decimal("):
+        return False
+    digits, scale = map(int, type_[len("decimal(") : -1].split(","))
+    for value in found.values:
+        whole, _, part = value.lstrip("-").partition(".")
+        # In a list a whole number is as wide as its type.
+        width = max(len(whole), 20 if found.op == "in" and not part else 0)
+        if max(digits - scale, width) + max(scale, len(part)) > 38:
+            return False
+    return True
 
 
 def filter_sql(f: Filter, type_: str, alias: str, column: str) -> str:

@@ -17,6 +17,7 @@ from sqlglot import exp
 from ivm.plan.nodes import Bound, Branch, Edge, Expr, Filter, Leaf, Output, Relation, Text
 from ivm.sql.blocks import Block, conjuncts, queries, sql_of
 from ivm.sql.filters import Comparison, comparisons, typed
+from ivm.sql.maps import check_unordered
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.unique_keys import branch_key
 
@@ -36,6 +37,7 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
     for _, out in block.outs:
         found.nested(out)
     found.resolve()
+    _check_maps(block, found, relations)
     reads: set[_Column] = set()
     for tree in block.trees():
         for column in tree.find_all(exp.Column):
@@ -60,6 +62,17 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
     key = branch_key(block, outputs, edges, {a: s for a, (_, s) in found.leaves.items()}, relations)
     bounds = tuple(_bounds(block, {leaf.alias: leaf for leaf in leaves if leaf.scope == 0}, relations))
     return Branch(leaves, preds, outputs, edges, None if plain else _from_text(block), key, bounds)
+
+
+def _check_maps(block: Block, found: _Found, relations: dict[str, Relation]) -> None:
+    """Refuse what sees the order of the entries of a map that a unit inside keeps."""
+
+    def kept(column: exp.Column) -> list[str]:
+        origins = [(relations[found.leaves[a][0]], c) for a, c in found.origins(column.table, column.name)]
+        return [r.type_of(c) for r, c in origins if r.kind == "unit"]
+
+    for tree in block.trees():
+        check_unordered(tree, kept)
 
 
 def _bounds(block: Block, leaves: dict[str, Leaf], relations: dict[str, Relation]) -> Iterator[Bound]:
@@ -244,22 +257,22 @@ class _Found:
         It looks through the derived tables in between.
         """
         for comparison, restricted in self._comparisons:
-            for alias, column in self._origins(*comparison.column):
+            for alias, column in self.origins(*comparison.column):
                 relation = self.relations[self.leaves[alias][0]]
                 found = typed(comparison, column, relation.type_of(column)) if alias in restricted else None
                 if found is not None:
                     self.filters.setdefault(alias, {})[found] = None
         for left, rights, restricted, nulls, member in self._equalities:
-            others = [o for r in rights for o in self._origins(r.table, r.name)]
-            for one in self._origins(left.table, left.name):
+            others = [o for r in rights for o in self.origins(r.table, r.name)]
+            for one in self.origins(left.table, left.name):
                 for other in others:
                     self._edge(one, other, restricted, nulls, member and len(others) == 1)
 
-    def _origins(self, table: str, column: str) -> list[_Column]:
+    def origins(self, table: str, column: str) -> list[_Column]:
         if table in self.leaves:
             return [(table, column)]
         inner = next((cs for n, cs in self.derived.get(table, {}).items() if n.lower() == column.lower()), [])
-        return [o for t, c in inner for o in self._origins(t, c)]
+        return [o for t, c in inner for o in self.origins(t, c)]
 
     def _edge(self, one: _Column, other: _Column, restricted: set[str], nulls: bool, member: bool) -> None:
         if one[0] == other[0]:

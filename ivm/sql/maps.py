@@ -14,15 +14,15 @@ Both go through arrays and structs to any depth.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from ivm.names import RESERVED_PREFIX
 from ivm.plan.nodes import Column
-from ivm.sql.blocks import sql_of
-from ivm.sql.dialect import IvmSpark
+from ivm.sql.blocks import as_type, sql_of
+from ivm.sql.dialect import IvmSpark, function_name
 from ivm.sql.refusals import UnsupportedError
 
 _Made = Callable[[exp.Expression], exp.Expression]
@@ -69,7 +69,7 @@ def encoded(node: exp.Expression, type_: str, exact: bool = False, as_float: _Le
     >>> encoded(exp.column("x"), "double", exact=True).sql("spark")
     'CAST(x AS STRING)'
     """
-    leaf = as_float or ((lambda value, _: exp.cast(value, "string")) if exact else None)
+    leaf = as_float or ((lambda value, _: as_type(value, "string")) if exact else None)
     if not has_map(type_) and not (leaf and has_float(type_)):
         return node
     return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _Codec(_entries, leaf))
@@ -171,3 +171,30 @@ def _coded(node: exp.Expression, type_: exp.DataType, depth: int, codec: _Codec)
     ]
     known = exp.not_(exp.Is(this=exp.Paren(this=node.copy()), expression=exp.null()))
     return exp.Case(ifs=[exp.If(this=known, true=_call("NAMED_STRUCT", *fields))])
+
+
+#: Functions of a map that don't see the order of its entries.
+_UNORDERED = ("element_at", "try_element_at", "map_contains_key", "size", "cardinality")
+
+
+def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[str]]) -> None:
+    """Raises UnsupportedError for what sees the order of a map's entries, where a unit has kept them in one of ours.
+
+    `kept` gives the types that units have kept a column in.
+
+    >>> from sqlglot import parse_one
+    >>> check_unordered(parse_one("u.m['a']"), lambda column: ["map<string,int>"])
+    >>> check_unordered(parse_one("to_json(u.m)"), lambda column: ["map<string,int>"])
+    Traceback (most recent call last):
+    ivm.sql.refusals.UnsupportedError: clause
+    """
+    for column in tree.find_all(exp.Column):
+        types = [t for t in kept(column) if has_map(t)]
+        holder = column.parent
+        while isinstance(holder, exp.Paren):
+            holder = holder.parent
+        if not types or holder is None or isinstance(holder, exp.Alias | exp.Is):
+            continue
+        entry = isinstance(holder, exp.Bracket | exp.Dot) or function_name(holder) in _UNORDERED
+        if not entry or not all(t.startswith("map<") and not has_map(t[4:]) for t in types):
+            raise UnsupportedError("clause", f"{sql_of(holder)[:80]}, of a map that is kept in another order,")

@@ -6,8 +6,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
-from ivm.plan.nodes import Relation
+from ivm.plan.nodes import Column, Relation
 from ivm.sql import using
+from ivm.sql.blocks import from_items
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.text import first_line
@@ -32,6 +33,7 @@ def qualified(tree: exp.Expression, relations: dict[str, Relation]) -> exp.Expre
     """
     schema = {r.name.lower(): {c.name.lower(): c.type for c in r.columns} for r in relations.values()}
     _check_having(tree)
+    _check_fields(tree, relations)
     tree = tree.copy()
     using.mark(tree)
     for identifier in tree.find_all(exp.Identifier):
@@ -69,6 +71,27 @@ def _with_written_names(tree: exp.Expression) -> exp.Expression:
             if isinstance(name, exp.Identifier) and _WRITTEN in name.meta:
                 name.set("this", name.meta[_WRITTEN])
     return tree
+
+
+def _check_fields(tree: exp.Expression, relations: dict[str, Relation]) -> None:
+    """Refuse p.f in a query inside another, where p is a table of the outer and a column of the inner, as is meant."""
+    for select in tree.find_all(exp.Select):
+        if select.parent_select is None:
+            continue
+        own = {i.alias_or_name.lower() for i in from_items(select)}
+        inner = {c.name.lower() for i in from_items(select) for c in _given_by(i, relations)}
+        for column in select.find_all(exp.Column):
+            table = column.parts[0].name.lower()
+            if len(column.parts) > 1 and table in inner - own and column.parent_select is select:
+                raise UnsupportedError("clause", f"{column.sql(dialect='spark')}, a field or another table's column,")
+
+
+def _given_by(item: exp.Expression, relations: dict[str, Relation]) -> list[Column] | list[exp.Expression]:
+    """The columns of a FROM item, as far as they are told by its name or its select list."""
+    if isinstance(item, exp.Table):
+        relation = relations.get(".".join(p.name for p in item.parts).lower())
+        return list(relation.columns) if relation is not None else []
+    return [exp.to_identifier(e.alias_or_name) for e in item.this.selects] if isinstance(item, exp.Subquery) else []
 
 
 def _check_having(tree: exp.Expression) -> None:

@@ -93,6 +93,17 @@ def typed_nulls(columns: Sequence[Column]) -> str:
     return "(SELECT " + ", ".join(f"CAST(NULL AS {c.type}) AS {ident(c.name)}" for c in columns) + ")"
 
 
+def rows_of_nulls(columns: Sequence[Column], many: int) -> str:
+    """So many rows of typed NULLs: a table that an optimizer doesn't take apart.
+
+    >>> rows_of_nulls([Column("a", "int")], 2)
+    '(SELECT * FROM VALUES (CAST(NULL AS int)), (CAST(NULL AS int)) AS `__ivm_rows`(`a`))'
+    """
+    row = "(" + ", ".join(f"CAST(NULL AS {c.type})" for c in columns) + ")"
+    names = ", ".join(ident(c.name) for c in columns)
+    return f"(SELECT * FROM VALUES {', '.join([row] * many)} AS {ident('__ivm_rows')}({names}))"
+
+
 def schema_leaf(relations: dict[str, Relation]) -> LeafSql:
     """Read every leaf as typed NULLs of its needed columns."""
 

@@ -8,6 +8,7 @@ compared one by one instead, each reading the earlier ones as tables.
 from __future__ import annotations
 
 import itertools
+import re
 
 import sqlglot
 from sqlglot import exp
@@ -28,6 +29,8 @@ def check_round_trip(sql: str, tree: exp.Expression, relations: dict[str, Relati
         raise UnsupportedError(
             "clause", "LEFT JOIN LATERAL of a generator, which pads rows in Spark only where ON true is written,"
         )
+    if _sized(sql) and _has_decimals(sql, relations):
+        raise UnsupportedError("round_trip", "a literal such as 3L, beside decimals only as wide as its digits")
     copy = tree.copy()
     for join in copy.find_all(exp.Join):
         # sqlglot reads a comma as CROSS JOIN (and leaves out `pivots`); to Spark these are two plans of one meaning.
@@ -73,6 +76,22 @@ def _pads_by_on(sql: str, tree: exp.Expression) -> bool:
     made = [j for j in joins if j.side == "LEFT" and isinstance(j.this, exp.Lateral) and not j.this.find(exp.Table)]
     written = sum(t.token_type is TokenType.ON for t in sqlglot.tokenize(sql, read=IvmSpark)) if made else 0
     return bool(made) and written < sum(j.args.get("on") is not None for j in joins)
+
+
+def _sized(sql: str) -> bool:
+    """Whether a statement has whole numbers with the letter of a type, which sqlglot reads as casts.
+
+    >>> _sized("a > 3L"), _sized("a > 3 AND b = '3L'")
+    (True, False)
+    """
+    tokens = sqlglot.tokenize(sql, read=IvmSpark)
+    return any(t.token_type is TokenType.NUMBER and sql[t.start : t.end + 1][-1:] in "lLsSyY" for t in tokens)
+
+
+def _has_decimals(sql: str, relations: dict[str, Relation]) -> bool:
+    read = [relations[t.lower()] for t, *_ in relation_tables(sql) if t.lower() in relations]
+    written = re.search(r"decimal|\d\.\d|\d\s*bd", sql, re.IGNORECASE)
+    return written is not None or any("decimal" in c.type for r in read for c in r.columns)
 
 
 def _columns(names: list[str]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.plan.nodes import Column
+from ivm.sql.blocks import as_type
 from ivm.sql.dialect import function_name
 from ivm.sql.maps import decoded, encoded, has_map, sort_key
 
@@ -77,10 +78,12 @@ def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str 
         listed = _replaced(call, inner, _call(name, value)) if has_map(type_) else call
         return decoded(_call("SORT_ARRAY", listed), f"array<{type_}>"), LIST
     if name in ("listagg", "string_agg") and not isinstance(call, exp.WithinGroup):
-        value, separator = arguments[0], arguments[1] if len(arguments) > 1 else exp.Literal.string("")
+        value, separator = arguments[0], exp.Literal.string("")
+        if len(arguments) > 1:  # NULL stands for none
+            separator = exp.Coalesce(this=arguments[1].copy(), expressions=[separator])
         value = value.expressions[0] if (distinct := isinstance(value, exp.Distinct)) else value
         collected = _replaced(
-            call, inner, _call("COLLECT_SET" if distinct else "COLLECT_LIST", exp.cast(value.copy(), "string"))
+            call, inner, _call("COLLECT_SET" if distinct else "COLLECT_LIST", as_type(value, "string"))
         )
         joined = _call("ARRAY_JOIN", _call("SORT_ARRAY", collected), separator)
         return exp.Case(

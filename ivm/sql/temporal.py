@@ -26,7 +26,7 @@ from sqlglot.tokens import Token, TokenType
 from ivm.names import RESERVED_PREFIX, ident
 from ivm.plan.nodes import CLOCK_VALUE, Clock, Relation
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import conjuncts, leaf_item, sql_of
+from ivm.sql.blocks import as_type, conjuncts, leaf_item, sql_of
 from ivm.sql.dialect import IvmSpark, is_aggregate
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.volatile import volatile
@@ -271,9 +271,9 @@ def _fitted(value: exp.Expression, type_: str, column: str, kind: type[exp.Expre
     day   >=, < time   likewise, but at midnight sharp
     """
     if type_ == "date" and column in ("timestamp", "timestamp_ntz"):
-        return exp.cast(value, column, dialect="spark")
+        return as_type(value, column)
     if type_ in ("timestamp", "timestamp_ntz") and column == "date" and kind is not exp.EQ:
-        day = exp.cast(value.copy(), "date", dialect="spark")
+        day = as_type(value, "date")
         if kind in (exp.GT, exp.LTE):
             return day
         after = exp.Anonymous(this="DATE_ADD", expressions=[day.copy(), exp.Literal.number(1)])

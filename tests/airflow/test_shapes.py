@@ -9,8 +9,10 @@ import pytest
 
 from ivm.errors import ConcurrentRefreshError, IvmError, StateError, StorageError
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
+from ivm.testing.recovery import differences
 from tests.airflow.test_dags import _structure
 from tests.pure.conftest import lake, scenes, without_a_jvm  # noqa: F401 - fixtures
+from tests.scenes import change
 
 pytestmark = [pytest.mark.airflow]
 
@@ -233,6 +235,31 @@ def test_steps_of_a_run_whose_epoch_was_committed_by_another_process_tell_of_it(
     assert len(log.events()) == events, "an epoch that is committed is not written to again"
     with pytest.raises(AirflowFailException, match="Epoch 99 was dropped by another refresh"):
         made.apply_task(folder, 99)
+
+
+def test_an_epoch_of_some_views_that_was_left_is_finished_and_all_are_planned(tasks, lake):  # noqa: F811 - the fixture
+    made, folder = tasks
+    left = step_plan(lake.pipeline(lake.folder).context, ["idle"])
+    assert "totals" not in left.tasks
+    planned = made.plan_task(folder)["epoch"]
+    assert planned > left.epoch
+    log = lake.pipeline(lake.folder).context.log
+    assert log.has(left.epoch, "committed")
+    assert "totals" in log.plan(planned).tasks
+    assert made.plan_task(folder)["epoch"] == planned, "tried again it is this run's own"
+
+
+def test_an_epoch_of_older_versions_that_was_left_is_finished_and_the_newest_planned(tasks, lake):  # noqa: F811
+    made, folder = tasks
+    left = step_plan(lake.pipeline(lake.folder).context)
+    change(lake)
+    planned = made.plan_task(folder)["epoch"]
+    assert planned > left.epoch
+    assert lake.pipeline(lake.folder).context.log.has(left.epoch, "committed")
+    made.apply_task(folder, planned)
+    made.check_task(folder, planned)
+    assert made.publish_task(folder, planned)["errors"] == {}
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
 
 
 def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F811 - the fixture

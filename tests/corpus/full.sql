@@ -69,3 +69,54 @@ SELECT k, n FROM (a JOIN b USING (k)) JOIN (SELECT k AS kk FROM b) q ON q.kk = a
 
 -- using_after_a_comma: full, clause
 SELECT c.z, b.n FROM c, a JOIN b USING (k)
+
+-- cut_by_one_of_two_names: full, clause
+SELECT q.n FROM (SELECT a.k, b.k, b.n FROM a JOIN b ON a.x = b.y ORDER BY b.k DESC, b.n LIMIT 3) q
+
+-- cut_by_a_position_of_two_names: full, clause
+SELECT q.n FROM (SELECT a.k, b.k, b.n FROM a JOIN b ON a.x = b.y ORDER BY 2 DESC, b.n LIMIT 3) q
+
+-- star_of_a_table_beside_using: full, round_trip
+SELECT a.*, b.y FROM (SELECT x, k FROM a) a JOIN b USING (k)
+
+-- key_of_two_tables_before_using: full, round_trip
+SELECT b.n FROM b JOIN (SELECT k, x FROM a) a ON a.x = b.y JOIN (SELECT k, y FROM b) q USING (k, y)
+
+-- alias_within_an_aggregate_of_having: full, round_trip
+SELECT k, upper(k) AS s, count(*) AS n FROM a GROUP BY k HAVING bool_or(s = 'a')
+
+-- alias_in_the_where_of_a_subquery: full, round_trip
+SELECT k FROM a WHERE EXISTS (SELECT b.y AS x FROM b WHERE b.k = x)
+
+-- field_that_is_called_as_another_table: full, clause
+SELECT st.k FROM b AS st WHERE EXISTS (SELECT 1 FROM a WHERE st.u = 1)
+
+-- cut_before_its_columns_are_renamed: full, round_trip
+SELECT q.x FROM (SELECT x, k FROM a ORDER BY k, x LIMIT 2) AS q(k, x)
+
+-- distinct_star_of_two_names: full, clause
+SELECT count(*) AS n FROM (SELECT DISTINCT * FROM (SELECT a.k, b.k, a.x FROM a JOIN b ON a.x = b.y) d) e
+
+-- star_without_a_field: full, clause
+SELECT to_json(st) AS j FROM (SELECT * EXCEPT (st.u) FROM a)
+
+-- group_by_what_reads_a_constant: full, round_trip
+SELECT 5 AS most, sum(x) AS s FROM a GROUP BY k > most
+
+-- struct_named_by_a_key: full, round_trip
+SELECT to_json(struct(k, map('u', x)['u'])) AS j FROM a
+
+-- sliding_window_in_a_derived_table: full, clause
+SELECT q.s, count(*) AS n FROM (SELECT window(CAST(d AS timestamp), '2 days', '1 day').start AS s FROM a) q GROUP BY q.s
+
+-- number_with_a_letter_beside_decimals: full, round_trip
+SELECT k, CAST(p / 3L AS double) AS q FROM a
+
+-- rollup_of_a_constant: full, clause
+SELECT 'x' AS l, k, count(*) + 1 AS n FROM a GROUP BY ROLLUP (l, k)
+
+-- lambda_in_another_case: full, round_trip
+SELECT transform(arr, X -> x + 1) AS y FROM a
+
+-- pivot_of_a_product: full, round_trip
+SELECT * FROM (SELECT k, x FROM a) q CROSS JOIN c PIVOT (sum(z) AS s FOR y IN (1 AS one))

@@ -48,6 +48,9 @@ class DuckAnalyzer:
     def same(self, one, other):
         return True
 
+    def alike(self, one, other):
+        return True
+
     def scalar(self, expressions, from_sql):
         return None
 

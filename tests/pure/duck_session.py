@@ -68,7 +68,8 @@ class DuckSession:
         if text == "SHOW USER FUNCTIONS":
             return Frame(self, "SELECT '' AS function WHERE false")
         if text.startswith("EXPLAIN EXTENDED "):
-            return Frame(self, "SELECT '== Analyzed Logical Plan ==' AS plan")  # it has no variables
+            # It has no variables, and one plan for all: what names mean, Spark is asked.
+            return Frame(self, "SELECT '== Analyzed Logical Plan ==\n== Optimized Logical Plan ==\nany' AS plan")
         with self.lock:
             tree = sqlglot.parse_one(_HINT.sub("", text), read="spark").transform(self._resolved)
         return Frame(self, tree.sql(dialect="duckdb"))

@@ -14,7 +14,7 @@ from tests.pure import goldens
 from tests.pure.duck import duck
 
 #: Passes that only look: they give back what they take, or refuse it.
-CHECKS = {"session_windows", "round_trip", "hidden_columns", "variants"}
+CHECKS = {"session_windows", "round_trip", "resolved", "hidden_columns", "variants"}
 EXAMPLES = [(p, e) for p in PASSES if p.name not in CHECKS for e in goldens.examples(p.name)]
 
 

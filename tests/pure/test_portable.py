@@ -81,6 +81,10 @@ REFUSED = {
     "SELECT collect_list(a) AS l FROM t": "collect_list of (int)",
     "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT i FROM r": "recursive",
     "SELECT current_date() AS c FROM t": "",
+    "SELECT a FROM t WHERE b < 99999999999999999999": "< of (bigint, decimal(20,0))",
+    "SELECT a FROM t WHERE CAST(w AS decimal(38,30)) > 0": "> of (decimal(38,30), int)",
+    "SELECT avg(CAST(p AS decimal(11,2))) AS m FROM t": "avg of (decimal(11,2))",
+    "SELECT TIMESTAMP'2024-01-01 24:00:00' AS m FROM t": "",
     "SELECT a FROM t WHERE extract(SECOND FROM t) > 30": "seconds with their fractions",
     "not a statement (": "can't be parsed",
 }

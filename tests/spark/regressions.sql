@@ -29,3 +29,10 @@ SELECT to_json((z, y)) AS j, to_json(arrays_zip(u, w, u)) AS v FROM (SELECT k + 
 -- the first row of a frame that begins with the current row's peers was each peer itself, and NULLs hid peers
 SELECT k, x, first_value(x) OVER (ORDER BY k RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS f FROM a
 SELECT k, x, first_value(x) IGNORE NULLS OVER (PARTITION BY s ORDER BY k DESC) AS f, any_value(x) OVER (ORDER BY k, s DESC) AS g FROM a
+-- a whole number of a derived table was a literal where its column was read: as wide as its digits beside a decimal, a position in ORDER BY
+WITH cfg AS (SELECT 3 AS n) SELECT k, CAST(p / cfg.n AS DOUBLE) AS q FROM a, cfg
+SELECT a.k, (SELECT q.y FROM (SELECT k, y, n, 1 AS tag FROM b) q WHERE q.k = a.k ORDER BY q.tag, q.n, q.y LIMIT 1) AS v FROM a
+-- a cast to a wider decimal was left out over another cast
+SELECT CAST(u.p AS STRING) AS s FROM (SELECT CAST(x AS DECIMAL(10,2)) AS p FROM a UNION ALL SELECT CAST(y AS DECIMAL(20,4)) AS p FROM b) u
+-- an entry of WITH that is called as the table it reads was read by itself in a subquery beside groups
+WITH a AS (SELECT k, x * 3 AS x FROM a) SELECT count(*) AS n, max(y) IN (SELECT x FROM a) AS i FROM b

@@ -23,7 +23,7 @@ from ivm.compile.units.top import top
 from ivm.compile.units.windowed import windowed
 from ivm.plan.nodes import Column, Relation, Unit
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import Block, Ctes, Extent, Inline, Scope, conjuncts, extent, substituted
+from ivm.sql.blocks import Block, Ctes, Extent, Inline, Scope, conjuncts, extent, plainly, substituted
 from ivm.sql.calls import has_calls
 from ivm.sql.clauses import (
     SELECT_ARGS,
@@ -167,13 +167,15 @@ class Compiler:
             selected = [*selected, ("__ivm_qualify", substituted(qualify.this, by_name))]
         group, having = node.args.get("group"), node.args.get("having")
         inline = self.subqueries.inliner(ctes)
-        if group is not None or having is not None or any(has_calls(e) for _, e in selected):
+        by_groups = group is not None or having is not None or any(has_calls(e) for _, e in selected)
+        if by_groups:
             keys, sets = group_keys(group, selected)
             blocks = grouped(self.units, blocks, scopes, keys, selected, having.this if having else None, inline, sets)
             selected, scopes = [(n, e) for n, e in blocks[0].outs], [{}]
         if any(has_windows(e) for _, e in selected):
-            blocks = windowed(self.units, blocks, scopes, selected, inline)
-        elif scopes != [{}] or not (group or having):
+            # What reads groups is inlined already: a table in it may be called as an entry of WITH that it was.
+            blocks = windowed(self.units, blocks, scopes, selected, plainly if by_groups else inline)
+        elif not by_groups:
             blocks = [self._projected(b, s, selected, inline) for b, s in zip(blocks, scopes, strict=True)]
         if qualify is not None:
             blocks = [Block(b.items, [*b.preds, exp.Paren(this=b.outs[-1][1])], b.outs[:-1]) for b in blocks]

@@ -11,6 +11,7 @@ from ivm.sql.blocks import (
     Ctes,
     Names,
     Scope,
+    as_type,
     conjuncts,
     fresh,
     leaf_column,
@@ -105,7 +106,7 @@ def unmatched(
     columns = list(scopes[0])
     lefts = [b.with_outs((f"c{i}", s[c]) for i, c in enumerate(columns)) for b, s in zip(blocks, scopes, strict=True)]
     types = [c.type for c in compiler.units.types(lefts)]
-    nulls: Scope = {c: exp.cast(exp.null(), t, dialect="spark") for c, t in zip(columns, types, strict=True)}
+    nulls: Scope = {c: as_type(exp.null(), t) for c, t in zip(columns, types, strict=True)}
     result, known = [], []
     for option in options:
         right = option.renamed(compiler.taken)

@@ -11,7 +11,7 @@ from ivm.compile.units.made import GROUP_ALIAS, Units, is_key
 from ivm.plan.nodes import Column, Output, Post, Unit
 from ivm.sql.blocks import Block, leaf_column, substituted
 from ivm.sql.freeze import to_expr
-from ivm.sql.maps import canonical, check_comparable
+from ivm.sql.maps import canonical, check_comparable, check_unordered
 from ivm.sql.unique_keys import core_key
 
 
@@ -42,6 +42,9 @@ def fused(units: Units, name: str, blocks: list[Block], columns: tuple[Column, .
         return None
     if inner.post.predicates or any(o.expr.plain != (GROUP_ALIAS, o.name) for o in inner.post.outputs):
         return None
+    types = {c.name: c.type for c in inner.columns}
+    for tree in (*blocks[0].preds, *(e for _, e in blocks[0].outs)):
+        check_unordered(tree, lambda column: [types[column.name]] if column.table == alias else [])
     scope = {(alias.lower(), c.name.lower()): leaf_column(GROUP_ALIAS, c.name) for c in inner.columns}
     post = Post(
         GROUP_ALIAS,

@@ -12,7 +12,7 @@ from sqlglot import exp
 from ivm.compile.units.made import Units
 from ivm.compile.units.unpadded import unpadded
 from ivm.plan.nodes import Call, Column, Reduce
-from ivm.sql.blocks import Block, Inline, Scope, conjuncts, leaf_column, leaf_item, plainly, rewritten, sql_of
+from ivm.sql.blocks import Block, Inline, Scope, as_type, conjuncts, leaf_column, leaf_item, plainly, rewritten, sql_of
 from ivm.sql.calls import (
     SET,
     accumulated,
@@ -164,7 +164,7 @@ def _by_sets(units: Units, blocks: list[Block], keys: int, sets: list[tuple[int,
     for number, members in enumerate(sets):
         for block in blocks:
             outs = [
-                (n, e if i in members or i >= keys else exp.cast(exp.null(), types[i], dialect="spark"))
+                (n, e if i in members or i >= keys else as_type(exp.null(), types[i]))
                 for i, (n, e) in enumerate(block.outs)
             ]
             result.append(block.with_outs([*outs, (SET, exp.Literal.number(number))]))

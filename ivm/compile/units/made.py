@@ -16,7 +16,7 @@ from ivm.plan.anchors import anchor
 from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import Column, Core, Output, Post, Reduce, Relation, Unit
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import Block, leaf_column, leaf_item, sql_of
+from ivm.sql.blocks import Block, as_type, leaf_column, leaf_item, sql_of
 from ivm.sql.freeze import to_branch, to_expr
 from ivm.sql.maps import canonical, check_comparable, has_map
 from ivm.sql.refusals import UnsupportedError
@@ -90,7 +90,7 @@ class Units:
         for block, own in zip(blocks, owns, strict=True):
             result.append(
                 block.with_outs(
-                    (n, e if a.type == u.type else exp.cast(e.copy(), u.type, dialect="spark"))
+                    (n, e if a.type == u.type else as_type(e, u.type))
                     for (n, e), a, u in zip(block.outs, own, union, strict=True)
                 )
             )

@@ -9,7 +9,7 @@ from sqlglot import exp
 from ivm.compile.units.made import Units
 from ivm.plan.kinds import Recursion
 from ivm.plan.nodes import RANK, Column, Relation, Unit
-from ivm.sql.blocks import Block, fresh, leaf_column, leaf_item
+from ivm.sql.blocks import Block, as_type, fresh, leaf_column, leaf_item
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.rules import SET_RECURSION
 
@@ -53,7 +53,7 @@ def fixpoint(
     for block in step(reader()):
         own = units.types([block])
         outs = [
-            (f"c{i}", e if o.type == t else exp.cast(e.copy(), t, dialect="spark"))
+            (f"c{i}", e if o.type == t else as_type(e, t))
             for i, ((_, e), o, t) in enumerate(zip(block.outs, own, types, strict=True))
         ]
         steps.append(block.with_outs(outs))

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from ivm.compile.units.made import Units
 from ivm.plan.nodes import Call
-from ivm.sql.blocks import Block, conjuncts
+from ivm.sql.blocks import Block, as_type, conjuncts
 from ivm.sql.calls import typed_call
 
 #: What is NULL where one of two operands is.
@@ -49,7 +49,7 @@ def _parts(units: Units, block: Block, keys: int, calls: Sequence[Call]) -> list
         return [block]
     on = block.items[-1].args["on"]
     met = Block([*block.items[:-1], exp.Join(this=right.copy(), kind="CROSS")], [*block.preds, *conjuncts(on)])
-    nothing = [(name, exp.cast(exp.null(), types[name], dialect="spark")) for name, _ in block.outs[keys:]]
+    nothing = [(name, as_type(exp.null(), types[name])) for name, _ in block.outs[keys:]]
     return [met.with_outs(block.outs), Block(block.items[:-1], block.preds, [*block.outs[:keys], *nothing])]
 
 

@@ -1,0 +1,62 @@
+"""The guard against another resolution: what sqlglot took each name for must be what Spark takes it for.
+
+The statement whose columns are qualified is printed, and Spark optimizes it and the user's own text, over tables of
+typed NULLs: their plans must be one. Where the round trip (`ivm.sql.round_trip`) compares what was parsed before any
+name was looked up, this one compares columns, aliases, stars and joins by USING.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from ivm.plan.nodes import Relation
+from ivm.sql.analyzer import Analyzer
+from ivm.sql.dialect import IvmSpark, function_name
+from ivm.sql.refusals import UnsupportedError
+from ivm.sql.render import rows_of_nulls
+from ivm.sql.text import splice
+
+
+def check_resolved(written: str, tree: exp.Expression, relations: Mapping[str, Relation], analyzer: Analyzer) -> None:
+    """Raises UnsupportedError where Spark makes another plan of the qualified tree than of what was written."""
+    tables = {name: rows_of_nulls(r.columns, 2 + number) for number, (name, r) in enumerate(relations.items())}
+    read = _plainly(tree).sql(dialect=IvmSpark, comments=False)
+    if not analyzer.alike(splice(written, tables), splice(read, tables)):
+        raise UnsupportedError("round_trip", "its columns resolved it reads: " + read[:300])
+
+
+def _plainly(tree: exp.Expression) -> exp.Expression:
+    """The tree without what Spark plans otherwise, though it means the same.
+
+    >>> from sqlglot import parse_one
+    >>> rank = "rank() OVER (ORDER BY t.a)"
+    >>> query = parse_one(f"SELECT t.a AS a, {rank} AS r FROM t QUALIFY {rank} = 1")
+    >>> _plainly(query).sql()
+    'SELECT t.a, RANK() OVER (ORDER BY t.a) AS r FROM t QUALIFY r = 1'
+    """
+    copy = tree.copy()
+    for join in copy.find_all(exp.Join):
+        if join.args.get("kind") == "CROSS" and "pivots" not in join.args:
+            join.set("kind", None)  # a comma
+    for select in copy.find_all(exp.Select):
+        group = select.args.get("group")
+        for call in [key for key in (group.expressions if group else ()) if function_name(key) == "window"]:
+            for other in [n for n in select.find_all(exp.Anonymous) if n == call and n.parent is not group]:
+                other.replace(exp.column("window"))
+        qualify = select.args.get("qualify")
+        aliases = {
+            e.this.sql(): e.alias for e in select.expressions if isinstance(e, exp.Alias) and e.this.find(exp.Window)
+        }
+        for node in list(qualify.find_all(exp.Expression)) if qualify is not None and aliases else []:
+            if (alias := aliases.get(node.sql())) and not isinstance(node.parent, exp.Window):
+                node.replace(exp.column(exp.to_identifier(alias)))
+        for e in list(select.expressions):
+            if isinstance(e, exp.Alias) and (e.alias.startswith("_col_") or _is_called(e.this, e.alias)):
+                e.replace(e.this.copy())
+    return copy
+
+
+def _is_called(node: exp.Expression, alias: str) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == alias.lower()
