@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +27,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from ivm.errors import ConcurrentRefreshError, StateError
 from ivm.lake import handles, native
+from ivm.lake.log import actions_of
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.storage.location import Location
 
@@ -61,6 +63,28 @@ def staged_files(folder: Location) -> Iterator[StagedFile]:
         assert stat is not None
         file_system, path = file.arrow()
         yield StagedFile(file, stat.size, pq.read_metadata(path, filesystem=file_system))
+
+
+def has_nanoseconds(path: str, since: int, version: int) -> bool:
+    """Whether commits of a table after one version added files with times as INT96, which delta-rs reads otherwise.
+
+    Of those it takes 64 bits of nanoseconds, so that times before 1678 and after 2262 are others.
+    """
+    added = [
+        unquote(action["add"]["path"])
+        for number in range(since + 1, version + 1)
+        for action in actions_of(path, number) or ()
+        if "add" in action
+    ]
+    for name in added:
+        file_system, place = (Location.of(path) / name).arrow()
+        try:
+            schema = pq.read_metadata(place, filesystem=file_system).schema
+        except FileNotFoundError:  # rewritten since, and removed
+            continue
+        if any(schema.column(i).physical_type == "INT96" for i in range(len(schema))):
+            return True
+    return False
 
 
 def takes_files(path: str, schema: pa.Schema) -> bool:

@@ -13,10 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from ivm.errors import StateError
 from ivm.lake.commits import fingerprint
+from ivm.lake.files import has_nanoseconds
 from ivm.lake.handles import open_ahead
-from ivm.lake.log import Head, head_of, is_any_of_ours, own_head, since
+from ivm.lake.log import Head, Since, head_of, is_any_of_ours, own_head, since
+from ivm.lake.shapes import arrow_schema
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Manifest, UnitState
 from ivm.table.own import own
@@ -98,9 +102,21 @@ def inspect_tables(context: Context, manifest: Manifest, units: Collection[str] 
                 damaged[unit] = f"{_NAMES[what]} {lie[what]}: {found.foreign}"
             elif what == TABLE and found.own:
                 damaged[unit] = f"{_NAMES[what]} {lie[what]} holds what an epoch published that was never committed"
+            elif what == TABLE and found.version != head.version and _reads_otherwise(lie[what], state, head, found):
+                damaged[unit] = (
+                    f"{_NAMES[what]} {lie[what]} was rewritten with times as INT96, Spark's default, of which delta-rs "
+                    "takes those before 1678 and after 2262 for others (set spark.sql.parquet.outputTimestampType to "
+                    "TIMESTAMP_MICROS there, or leave its files to `ivm compact`)"
+                )
             elif what == TABLE and found.version != head.version:
                 adopted[unit] = replace(head, version=found.version, fingerprint=fingerprint(lie[what], found.version))
     return Integrity(damaged, adopted)
+
+
+def _reads_otherwise(path: str, state: UnitState, head: Head, found: Since) -> bool:
+    """Whether others have written a table's rows in a form in which not all who read it here have the same."""
+    timed = any(pa.types.is_timestamp(t) for t in arrow_schema(state.schema).types)
+    return timed and has_nanoseconds(path, head.version, found.version)
 
 
 _NAMES = {TABLE: "the published table", OUTPUT: "the output trace", ACCUMULATORS: "the accumulators"}

@@ -488,3 +488,21 @@ def test_no_unit_of_a_view_is_ahead_of_what_the_view_shows(lake, spark):
     assert pipe.verify("v").equal
     spark.sql(f"INSERT INTO {lake.ref('orders')} VALUES (1)")
     assert lake.differences(pipe) == {}
+
+
+def test_times_of_any_year_outlive_an_optimize_by_others(lake, spark):
+    """Spark's default writes them as INT96, and delta-rs would carry others over into what it merges."""
+    lake.table("t", "id int, at timestamp", rows=0)
+    spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, TIMESTAMP'9999-12-31'), (2, TIMESTAMP'2024-01-01')")
+    pipe = lake.pipeline({"v": "SELECT id, at FROM t", "w": "SELECT id FROM t"})
+    assert lake.differences(pipe) == {}
+    spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (3, TIMESTAMP'2024-01-02')")
+    assert lake.differences(pipe) == {}
+    for view in ("v", "w"):
+        spark.sql(f"OPTIMIZE delta.`{pipe.context.layout.table(view, True)}`")
+    spark.sql(f"UPDATE {lake.ref('t')} SET at = TIMESTAMP'2025-01-01' WHERE id = 2")
+    tasks = pipe.plan().tasks
+    assert "INT96" in tasks["v"].reason
+    assert tasks["w"].code == "incremental", "a table without times is taken as it is"
+    assert lake.differences(pipe) == {}
+    assert pipe.refresh().views["v"].strategy == "unchanged"
