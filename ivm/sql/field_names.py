@@ -46,9 +46,13 @@ def _is_row(node: exp.Expression) -> bool:
 
 
 def _name(node: exp.Expression) -> str:
-    return str(
-        node.alias if isinstance(node, exp.Alias) else node.name if isinstance(node, exp.Column | exp.Dot) else ""
-    )
+    if isinstance(node, exp.Alias):
+        return str(node.alias)
+    bare = node.unnest()
+    if isinstance(bare, exp.Bracket):  # the value of a key, if that is a text
+        key = bare.expressions[0]
+        return str(key.name) if isinstance(key, exp.Literal) and key.is_string else ""
+    return str(bare.name) if isinstance(bare, exp.Column | exp.Dot | exp.Identifier) else ""
 
 
 def _struct(fields: Sequence[tuple[str, exp.Expression]]) -> exp.Expression:

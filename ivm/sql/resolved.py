@@ -37,6 +37,7 @@ def _plainly(tree: exp.Expression) -> exp.Expression:
     'SELECT t.a, RANK() OVER (ORDER BY t.a) AS r FROM t QUALIFY r = 1'
     """
     copy = tree.copy()
+    _with_lists(copy)
     for join in copy.find_all(exp.Join):
         if join.args.get("kind") == "CROSS" and "pivots" not in join.args:
             join.set("kind", None)  # a comma
@@ -56,6 +57,27 @@ def _plainly(tree: exp.Expression) -> exp.Expression:
             if isinstance(e, exp.Alias) and (e.alias.startswith("_col_") or _is_called(e.this, e.alias)):
                 e.replace(e.this.copy())
     return copy
+
+
+def _with_lists(tree: exp.Expression) -> None:
+    """Put names that a list gives a query's columns, which sqlglot has put into it, into a list again.
+
+    Spark plans the two otherwise where there are windows. A query that may name its own columns is left alone.
+    """
+    for item in tree.find_all(exp.Subquery, exp.CTE):
+        select = item.this
+        if not isinstance(select, exp.Select) or any(select.args.get(k) for k in _NAMING) or not item.alias:
+            continue
+        renamed = [e for e in select.expressions if isinstance(e, exp.Alias) and isinstance(e.this, exp.Column)]
+        names = [e.alias_or_name for e in select.expressions]
+        if renamed and all(names) and select.find(exp.Window) and not item.alias_column_names:
+            item.args["alias"].set("columns", [exp.to_identifier(name) for name in names])
+            for e in renamed:
+                e.replace(e.this.copy())
+
+
+#: Clauses that may name what the select list gives.
+_NAMING = ("order", "sort", "cluster", "distribute", "group", "having", "qualify", "limit", "offset", "distinct")
 
 
 def _is_called(node: exp.Expression, alias: str) -> bool:

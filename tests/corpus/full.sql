@@ -103,9 +103,6 @@ SELECT to_json(st) AS j FROM (SELECT * EXCEPT (st.u) FROM a)
 -- group_by_what_reads_a_constant: full, round_trip
 SELECT 5 AS most, sum(x) AS s FROM a GROUP BY k > most
 
--- struct_named_by_a_key: full, round_trip
-SELECT to_json(struct(k, map('u', x)['u'])) AS j FROM a
-
 -- sliding_window_in_a_derived_table: full, clause
 SELECT q.s, count(*) AS n FROM (SELECT window(CAST(d AS timestamp), '2 days', '1 day').start AS s FROM a) q GROUP BY q.s
 

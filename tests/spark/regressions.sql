@@ -36,3 +36,5 @@ SELECT a.k, (SELECT q.y FROM (SELECT k, y, n, 1 AS tag FROM b) q WHERE q.k = a.k
 SELECT CAST(u.p AS STRING) AS s FROM (SELECT CAST(x AS DECIMAL(10,2)) AS p FROM a UNION ALL SELECT CAST(y AS DECIMAL(20,4)) AS p FROM b) u
 -- an entry of WITH that is called as the table it reads was read by itself in a subquery beside groups
 WITH a AS (SELECT k, x * 3 AS x FROM a) SELECT count(*) AS n, max(y) IN (SELECT x FROM a) AS i FROM b
+-- fields of rows that are called after a key, what stands in parentheses, or a parameter of a lambda
+SELECT to_json(struct(k, map('u', x)['u'], (s))) AS j, to_json(transform(arr, e -> struct(e, 1))) AS t FROM a
