@@ -341,9 +341,11 @@ def _changed_rows(core: Core, walked: Walked, reads: Reads, keys: Sequence[str])
     """The keys of the core's changed rows, at least once each.
 
     A difference of two states holds unchanged rows on both sides, whose groups need not be complete in the slices:
-    there the rows must cancel before their keys count.
+    there the rows must cancel before their keys count. So must those beyond the two values of a bound that moved,
+    which others may have asked for.
     """
-    if not any(reads.changed(leaf.relation) for term, _ in walked for leaf in term.branch.dependents):
+    bounded = any(step.via is not None and step.via.between for _, reached in walked for step in reached.values())
+    if not bounded and not any(reads.changed(leaf.relation) for term, _ in walked for leaf in term.branch.dependents):
         return branch_deltas(walked, reads, keys)
     return consolidated(branch_deltas(walked, reads), core.typed)
 

@@ -155,7 +155,7 @@ class _Found:
         self.edges: list[Edge] = []
         self.filters: dict[str, dict[Filter, None]] = {}
         self._comparisons: list[tuple[Comparison, set[str]]] = []
-        self._equalities: list[tuple[exp.Column, list[exp.Column], set[str], bool, bool]] = []
+        self._equalities: list[tuple[exp.Column, list[exp.Column], set[str], bool, bool, frozenset[str]]] = []
         self._scopes = 0
         #: Leaves without a partner for some rows of an outer join, whose columns NULLs stand for there.
         self._padded: set[str] = set()
@@ -185,6 +185,8 @@ class _Found:
 
     def query(self, query: exp.Expression) -> dict[str, list[_Column]]:
         """Visit a nested query; its bare output columns' origins, from all branches of a UNION."""
+        if not isinstance(query, exp.Select) and (query.args.get("limit") or query.args.get("offset")):
+            return {name: [] for name in self.query(query.this)}
         if isinstance(query, exp.Subquery):
             return self.query(query.this)
         if isinstance(query, exp.SetOperation):
@@ -220,9 +222,9 @@ class _Found:
                 left, right = equality.left.unnest(), equality.right.unnest()
                 if isinstance(left, exp.Column) and isinstance(right, exp.Column):
                     nulls = isinstance(equality, exp.NullSafeEQ)
-                    # Where rows of a leaf are left out, others are padded: <=> is met by the NULL that stands for them.
-                    known = restricted - self._padded if nulls else restricted
-                    self._equalities.append((left, [right], known, nulls, False))
+                    # <=> is met by the NULLs that stand for a row without a partner: of those nothing can be walked.
+                    padded = frozenset(self._padded) if nulls else frozenset()
+                    self._equalities.append((left, [right], restricted, nulls, False, padded))
             if isinstance(part, exp.In) and part.args.get("query") is not None:
                 self._membership(part, restricted)
             else:
@@ -240,7 +242,7 @@ class _Found:
                 found = [exp.column(c, table=t) for t, c in origins]
                 # Of a UNION it may be a row of any branch.
                 member = needle.table in restricted and len(found) == 1
-                self._equalities.append((needle, found, inner, False, member))
+                self._equalities.append((needle, found, inner, False, member, frozenset()))
 
     def nested(self, node: exp.Expression) -> None:
         """Visit the queries inside an expression."""
@@ -262,11 +264,18 @@ class _Found:
                 found = typed(comparison, column, relation.type_of(column)) if alias in restricted else None
                 if found is not None:
                     self.filters.setdefault(alias, {})[found] = None
-        for left, rights, restricted, nulls, member in self._equalities:
-            others = [o for r in rights for o in self.origins(r.table, r.name)]
-            for one in self.origins(left.table, left.name):
+        for left, rights, restricted, nulls, member, padded in self._equalities:
+            mine, others = (
+                self.origins(left.table, left.name),
+                [o for r in rights for o in self.origins(r.table, r.name)],
+            )
+            if padded & {alias for alias, _ in (*mine, *others)}:
+                continue
+            # A row that doesn't match one branch of a UNION may match another one.
+            known = restricted - {a for a, _ in others if len(mine) > 1} - {a for a, _ in mine if len(others) > 1}
+            for one in mine:
                 for other in others:
-                    self._edge(one, other, restricted, nulls, member and len(others) == 1)
+                    self._edge(one, other, known, nulls, member and len(others) == 1)
 
     def origins(self, table: str, column: str) -> list[_Column]:
         if table in self.leaves:

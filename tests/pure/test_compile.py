@@ -53,20 +53,40 @@ def _levels(reached):
     return {alias: r.level for alias, r in reached.items()}
 
 
-@pytest.mark.parametrize(("equal", "found"), [("=", {"customer", "lines", "orders"}), ("<=>", {"customer", "orders"})])
-def test_rows_that_an_outer_join_pads_are_not_picked_by_an_equality_of_nulls(equal, found):
-    """Without its lines an order would be padded, and its NULL would equal the customer's."""
-    sql = f"""
-        SELECT c.nation, x.ok FROM customer c LEFT JOIN (
-            SELECT o.ok, o.ck, l.n FROM orders o LEFT JOIN lines l ON l.ok = o.ok
-        ) x ON x.ck = c.ck AND x.n {equal} c.ck"""
-    edges = [
-        {branch.leaf(e.left[0]).relation, branch.leaf(e.right[0]).relation}
-        for unit in program(sql).units
-        for branch in unit.core.branches
-        for e in branch.edges
-    ]
-    assert {r for e in edges if "customer" in e for r in e} == found
+def walkable(sql: str) -> set[tuple[str, str, str]]:
+    """Of each equality that leaves are walked along: the relation it restricts, and the two that it compares."""
+    found = set()
+    for branch in (b for unit in program(sql).units for b in unit.core.branches):
+        for edge in branch.edges:
+            for alias, _ in (edge.left, edge.right):
+                if branch.leaf(alias).scope == edge.scope:
+                    pair = sorted(branch.leaf(a).relation for a, _ in (edge.left, edge.right))
+                    found.add((branch.leaf(alias).relation, *pair))
+    return found
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_an_equality_of_nulls_is_not_walked_from_what_an_outer_join_pads(nested):
+    """Without its lines an order would be padded, and its NULL would equal another one."""
+    lines = "orders o LEFT JOIN lines l ON l.ok = o.ok"
+    padded = f"(SELECT o.ok, l.n FROM {lines}) x" if nested else ""
+    joined = (
+        f"customer c LEFT JOIN {padded} ON x.ok = c.ck AND x.n {{0}} c.ck"
+        if nested
+        else f"{lines} LEFT JOIN customer c ON c.ck {{0}} l.n"
+    )
+    sql = f"SELECT c.nation FROM {joined}"
+    assert {"customer", "lines"} in [{a, b} for _, a, b in walkable(sql.format("="))]
+    assert {"customer", "lines"} not in [{a, b} for _, a, b in walkable(sql.format("<=>"))]
+
+
+def test_an_equality_with_a_union_restricts_its_branches_alone():
+    """What doesn't match a row of one branch may match one of another."""
+    both = "(SELECT ok, ck FROM orders WHERE day > DATE '2024-01-01' UNION ALL SELECT ok, n FROM lines) u"
+    found = walkable(
+        f"SELECT c.nation, u.ok FROM customer x LEFT JOIN {both} ON u.ok = x.ck LEFT JOIN customer c ON c.ck = u.ck"
+    )
+    assert not [pair for pair in found if pair[0] == "customer" and pair[1:] != ("customer", "customer")]
 
 
 def test_a_walk_goes_from_the_delta_along_the_edges():

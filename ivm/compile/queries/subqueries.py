@@ -247,6 +247,8 @@ class Subqueries:
 
     def correlated(self, node: exp.Expression, values: Scope, ctes: Ctes) -> exp.Query:
         """A query that reads outer columns, its tables as leaves; it stays a query."""
+        if isinstance(node, exp.Subquery | exp.SetOperation) and any(node.args.get(k) for k in ("limit", "offset")):
+            raise UnsupportedError("clause", "LIMIT of a correlated query in parentheses, or of several,")
         if isinstance(node, exp.Subquery):
             return self.correlated(node.this, values, ctes)
         ctes = self.compiler.with_ctes(node, ctes)
