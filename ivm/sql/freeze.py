@@ -185,11 +185,9 @@ class _Found:
 
     def query(self, query: exp.Expression) -> dict[str, list[_Column]]:
         """Visit a nested query; its bare output columns' origins, from all branches of a UNION."""
-        if not isinstance(query, exp.Select) and (query.args.get("limit") or query.args.get("offset")):
-            return {name: [] for name in self.query(query.this)}
         if isinstance(query, exp.Subquery):
             return self.query(query.this)
-        if isinstance(query, exp.SetOperation):
+        if isinstance(query, exp.SetOperation):  # correlated ones with a LIMIT are refused (`Subqueries.correlated`)
             left, right = self.query(query.left), self.query(query.right)
             return {n: [*a, *b] if a and b else [] for (n, a), b in zip(left.items(), right.values(), strict=True)}
         assert isinstance(query, exp.Select), type(query).__name__
