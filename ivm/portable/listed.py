@@ -47,7 +47,7 @@ def _given(entry: Entry, args: Sequence[Value]) -> list[Value] | None:
     if entry.call == "case":
         return _case(entry, args)
     if entry.alike:
-        made = alike(args) if entry.call not in _COMPARING or _is_compared_exactly(args) else None
+        made = alike(args) if entry.call not in _COMPARING or _is_compared_alike(args) else None
     elif entry.takes == ("decimal", "decimal"):
         made = _decimals(args)
     else:
@@ -59,15 +59,16 @@ def _given(entry: Entry, args: Sequence[Value]) -> list[Value] | None:
 _COMPARING = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
 
-def _is_compared_exactly(args: Sequence[Value]) -> bool:
-    """Whether numbers are compared as they are: not where Spark rounds decimals, nor with what no integer can be."""
+def _is_compared_alike(args: Sequence[Value]) -> bool:
+    """Whether the wider type is the one that Spark compares in: beside a whole literal it may be another."""
     types = [as_decimal(a.type) for a in args]
-    if not any(a.type.name == "decimal" for a in args) or None in types:
+    whole = [a for a in args if a.type.name != "decimal"]
+    if not whole or len(whole) == len(args) or None in types:
         return True
-    if any(a.type.name != "decimal" for a in args) and any(
-        isinstance(a.literal, int) and not -(2**63) <= a.literal < 2**63 for a in args
-    ):
+    if any(isinstance(a.literal, int) and not -(2**63) <= a.literal < 2**63 for a in args):
         return False  # Spark puts TRUE or FALSE in its place, for NULL as well
+    if not any(isinstance(a.literal, int) for a in whole):
+        return True
     known = [t for t in types if t is not None]
     return max(t.digits - t.scale for t in known) + max(t.scale for t in known) <= MOST_DIGITS
 

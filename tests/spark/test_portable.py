@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
+from decimal import Decimal, localcontext
 
+import pyarrow as pa
 import pytest
 
 from ivm.lake.shapes import plain
 from ivm.plan.nodes import Column
 from ivm.portable.statement import Relation, written
+from ivm.portable.types import Type
 from ivm.session import statements
 from tests.portable import Engine, cases, columns, comparable, compare, rows, sample
 
@@ -63,7 +67,7 @@ KEYED = [
     "GROUP BY a.g HAVING count(*) > 1",
 ]
 GLOBAL = [
-    "SELECT count(*) AS n, sum(int_0) AS s, avg(decimal_5_2_0) AS a, max(string_0) AS m FROM none",
+    "SELECT count(*) AS n, sum(int_0) AS s, avg(decimal_15_2_0) AS a, max(string_0) AS m FROM none",
     "SELECT sum(smallint_0) FILTER (WHERE boolean_0) AS s, count(*) FILTER (WHERE k > 3) AS n FROM cases",
     "SELECT g, sum(avg_g) OVER (ORDER BY g ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS s "
     "FROM (SELECT g, count(k) AS avg_g FROM cases GROUP BY g) AS x",
@@ -101,3 +105,36 @@ def test_each_form_of_statement_gives_what_spark_gives(spark):
     spark.catalog.dropTempView("cases")
     spark.catalog.dropTempView("none")
     assert wrong == []
+
+
+def test_decimals_are_compared_as_spark_rounds_them(spark):
+    """Those of more than 38 digits together lose the last of them, and are equal where the rest is."""
+    near = [
+        Decimal(n) for n in ("0", "1", "-1", "0.99995", "0.99994", "0.999949999", "1.00005", "1.0000000004", "-9.5")
+    ]
+    types = [Type("decimal", *t) for t in ((36, 2), (38, 6), (38, 18), (38, 37), (20, 0), (38, 0))]
+    columns = [Column(f"{side}_{i}", str(t)) for side in "ab" for i, t in enumerate(types)]
+    with localcontext(prec=60):
+        ends = {t: Decimal(10**t.digits - 1).scaleb(-t.scale) for t in types}
+        values = {t: [*(n.quantize(Decimal(1).scaleb(-t.scale)) for n in near), ends[t], -ends[t], None] for t in types}
+    pairs = list(itertools.product(range(len(near) + 3), repeat=2))
+    table = pa.table(
+        {
+            f"{side}_{i}": pa.array([values[t][p[place]] for p in pairs], pa.decimal128(t.digits, t.scale))
+            for place, side in enumerate("ab")
+            for i, t in enumerate(types)
+        }
+    )
+    engine = Engine(rows(1))
+    engine.database.load("near", lambda: table, columns)
+    spark.createDataFrame(table).createOrReplaceTempView("near")
+    listed = [
+        f"a_{i} {sign} b_{j} AS c_{n}"
+        for n, (i, j, sign) in enumerate(
+            itertools.product(range(len(types)), range(len(types)), ("=", "<", ">=", "<=>"))
+        )
+    ]
+    sql = f"SELECT {', '.join(listed)} FROM near"
+    made = engine.database.run(written(sql, lambda node: Relation(node.name, columns)))
+    assert made.to_pylist() == plain(spark.sql(sql).toArrow()).to_pylist()
+    spark.catalog.dropTempView("near")
