@@ -33,7 +33,7 @@ from ivm.names import check_name, ident, is_path, native_ident
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import Column
 from ivm.sql.dialect import IvmSpark
-from ivm.sql.text import relation_tables
+from ivm.sql.text import one_statement, relation_tables
 from ivm.storage.location import Location
 from ivm.table.protocol import Verb
 from ivm.table.rust import RustTable
@@ -92,10 +92,10 @@ def queries(given: str, name: str = "adopted") -> dict[str, str]:
     except (OSError, ValueError):  # too long for a path, or no path at all
         found = None
     if found is None:
-        return {check_name(name, "view"): given.strip().rstrip(";")}
+        return {check_name(name, "view"): one_statement(given)}
     if not found:
         raise ConfigError(f"There is no .sql file in {given}.", "Name a folder of queries, or give a SELECT.")
-    return {check_name(f.stem, "view"): read_text(f).strip().rstrip(";") for f in found}
+    return {check_name(f.stem, "view"): one_statement(read_text(f)) for f in found}
 
 
 def look(views: Mapping[str, str], folder: str = "", places: Mapping[str, str] | None = None) -> Adoption:

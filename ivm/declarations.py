@@ -31,6 +31,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.views import View
 from ivm.session import active_session, get_session, starts_plain
+from ivm.sql.text import one_statement
 from ivm.storage.location import Location, served
 from ivm.trace.store import Layout
 from ivm.visible import check_visible
@@ -191,7 +192,7 @@ class Declarations:
         for source in declared:
             try:
                 pipe._take(source)
-            except SourceError:
+            except (SourceError, StateError):  # StateError: only Spark can look at it, and none is to be started
                 if not pipe.context.log.exists():
                     raise
                 # What doesn't read it goes on; a refresh names the views that can't (see `Context.survey`).
@@ -315,7 +316,7 @@ class Declarations:
             raise ConfigError("A view can't be named '_ivm': the pipeline's state lives there.", "Rename it.")
         parameters.text(sql, f"The SQL of view {name!r}", "Pass a SELECT.")
         self._not_written(name.lower(), self._places)
-        self.context.views[name.lower()] = View(name, sql.strip().rstrip(";"), mode, file, freshness)
+        self.context.views[name.lower()] = View(name, one_statement(sql), mode, file, freshness)
         if file:
             return None
         try:

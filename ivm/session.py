@@ -21,6 +21,7 @@ from ivm.jars import delta_jars, s3_jars, spark_home
 from ivm.names import ident
 from ivm.plan.nodes import Column
 from ivm.sql.analyzer import Function
+from ivm.sql.plan_text import inlined, numbered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -288,34 +289,12 @@ _EVALUATES = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 
 
 def _optimized(spark: SparkSession, sql: str) -> str:
-    """The optimized plan of a statement as Spark writes it, its columns numbered; empty where there is none."""
+    """The optimized plan of a statement as Spark writes it; over Spark Connect by EXPLAIN, which plans it as well."""
+    frame = getattr(spark.sql(sql), "_jdf", None)
+    if frame is not None:
+        return str(frame.queryExecution().optimizedPlan().toString())
     shown = "\n".join(str(row[0]) for row in spark.sql(f"EXPLAIN EXTENDED {sql}").collect())
-    return numbered(shown.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0])
-
-
-def numbered(plan: str) -> str:
-    """A plan's text with its columns numbered in the order in which they come, whatever they are called.
-
-    Times are left out: what an expression of the current time gives is another one in each plan.
-
-    >>> numbered("Project [a#7 AS b c#12L, abs(x#3)]")
-    'Project [#0 AS #1, abs(#2)]'
-    """
-    for name in sorted(set(re.findall(r" AS (.+?#\d+L?)", plan)), key=len, reverse=True):
-        plan = plan.replace(name, f"#{re.findall(r'#([0-9]+)L?$', name)[0]}@")
-    plan = re.sub(r"[\w.]*#(\d+)L?@?", r"#\1@", plan).replace("named_struct(", "struct(")
-    plan = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?", "TIME", plan)
-    places: dict[str, int] = {}
-    return re.sub(r"#(\d+)@", lambda found: f"#{places.setdefault(found[1], len(places))}", plan)
-
-
-def _same_plan(spark: SparkSession, one: str, other: str) -> bool:
-    """Whether Spark itself calls two optimized plans the same; over Spark Connect nobody can ask."""
-    frames: list[Any] = [getattr(spark.sql(sql), "_jdf", None) for sql in (one, other)]
-    if None in frames:
-        return False
-    first, second = (frame.queryExecution().optimizedPlan() for frame in frames)
-    return bool(first.sameResult(second))
+    return shown.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
 
 
 class SparkAnalyzer:
@@ -375,8 +354,9 @@ class SparkAnalyzer:
             try:
                 with configured(spark, {_PLAN_FIELDS: "100000", _EXCLUDED: _EVALUATES}):
                     plans = [_optimized(spark, sql) for sql in (one, other)]
-                    if all(plans):
-                        return plans[0] == plans[1] or _same_plan(spark, one, other)
+                if all(plans):
+                    first, second = map(inlined, plans)
+                    return first == second if first and second else numbered(plans[0]) == numbered(plans[1])
             except PySparkException:
                 continue
         return False

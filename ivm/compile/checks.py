@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ivm.compile.given import Given
 from ivm.plan.nodes import Program, Refusal
-from ivm.sql.dialect import IvmSpark, function_name
+from ivm.sql.dialect import function_name
 from ivm.sql.expand import with_generated_names
 from ivm.sql.functions import volatile_function
 from ivm.sql.padding import compares_padded
@@ -64,10 +64,7 @@ def resolved_as_written(tree: exp.Expression, given: Given) -> exp.Expression:
     """The qualified tree as it is. Raises UnsupportedError where its names mean something else to the engine."""
     written = query_tree(given.sql)
     if not any(cte.args.get("recursive") for cte in written.find_all(exp.With)):
-        again = with_generated_names(written.copy(), given.schema)
-        plain = again == written  # what that pass writes, an engine plans otherwise
-        text = given.sql if plain else again.sql(dialect=IvmSpark, comments=False)
-        check_resolved(text, tree, given.relations, given.analyzer)
+        check_resolved(with_generated_names(written, given.schema), tree, given.relations, given.analyzer)
     return tree
 
 

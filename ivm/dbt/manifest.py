@@ -21,6 +21,7 @@ from typing import Any
 from ivm.errors import ConfigError
 from ivm.files import read_text
 from ivm.parameters import shown
+from ivm.sql.text import one_statement
 
 #: The one schema that is read; dbt 1.8 to 1.11 write it.
 SCHEMA = "https://schemas.getdbt.com/dbt/manifest/v12.json"
@@ -175,7 +176,7 @@ def _model(node: Mapping[str, Any], calls: Mapping[str, tuple[str, ...]]) -> Mod
         node["unique_id"],
         node["name"] if node.get("version") is None else f"{node['name']}_v{node['version']}",
         plain(node.get("relation_name") or ""),
-        (node.get("compiled_code") or "").strip().rstrip(";"),
+        one_statement(node.get("compiled_code") or ""),
         config["materialized"],
         node.get("language", "sql"),
         tuple(node["depends_on"]["nodes"]),
@@ -200,7 +201,7 @@ def _test(node: Mapping[str, Any]) -> Test:
         (node.get("column_name") or "").strip("`"),
         arguments,
         {k: config.get(k) for k in ("severity", "where", "limit", "fail_calc", "warn_if", "error_if")},
-        (node.get("compiled_code") or "").strip().rstrip(";"),
+        one_statement(node.get("compiled_code") or ""),
     )
 
 

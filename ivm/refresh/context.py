@@ -181,12 +181,12 @@ class Context:
     ) -> dict[str, Compiled]:
         """All views compiled, in dependency order; views can be read by later ones.
 
-        With `missing` sources (see `survey`), a view that can't be compiled is left out and named in `broken`; without,
-        its error is raised.
+        With `missing` sources (see `survey`), a view that can't be compiled, even read, is left out and named in
+        `broken`; without, its error is raised.
         """
         self.broken = {}
         with remembered(self.layout.programs, {v.sql for v in self.views.values()}):
-            order = in_order(self.views)
+            order = in_order(self.views, broken=None if missing is None else self.broken)
         self.compiled = self._compile(order, snapshots, missing)
         if self._callers is not None:
             self.spark = self._own(self._callers)

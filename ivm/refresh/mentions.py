@@ -11,8 +11,9 @@ import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+from ivm.errors import ViewError
 from ivm.refresh.programs import compiler_fingerprint, sealed, unsealed
-from ivm.sql.text import relation_tables, remember
+from ivm.sql.text import Mentions, relation_tables, remember
 from ivm.storage.location import Location
 
 
@@ -25,4 +26,11 @@ def remembered(folder: Location, texts: Collection[str]) -> Iterator[None]:
     remember(known)
     yield
     if known.keys() != set(texts):
-        sealed(file, json.dumps({sql: relation_tables(sql) for sql in sorted(texts)}))
+        sealed(file, json.dumps({sql: found for sql in sorted(texts) if (found := _mentions(sql)) is not None}))
+
+
+def _mentions(sql: str) -> Mentions | None:
+    try:
+        return relation_tables(sql)
+    except ViewError:  # is told of the view, each time
+        return None

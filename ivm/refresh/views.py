@@ -68,29 +68,51 @@ class Compiled:
         return tuple(u.name for u in self.program.units) or (self.program.view,)
 
 
-def in_order(views: Mapping[str, View], roots: Iterable[str] | None = None) -> list[View]:
+def in_order(
+    views: Mapping[str, View], roots: Iterable[str] | None = None, broken: dict[str, str] | None = None
+) -> list[View]:
     """Views before those that read them, all or those that `roots` need.
 
-    Raises ViewError for a cycle, naming its members.
+    Raises ViewError for a text that isn't one query, and for a cycle, naming its members; with `broken`, these views
+    are left out and noted there, with the reason.
     """
     done: dict[str, View] = {}
     path: list[str] = []
 
+    def fail(names: Iterable[str], error: ViewError) -> None:
+        if broken is None:
+            raise error
+        broken.update(dict.fromkeys(names, str(error)))
+
     def visit(name: str) -> None:
-        if name in done:
+        if name in done or (broken and name in broken):
             return
         if name in path:
             cycle = [*path[path.index(name) :], name]
-            raise ViewError(
-                f"Views read each other in a cycle: {' -> '.join(cycle)}.",
-                "Break it: a view can only read sources and views that don't lead back to it.",
+            named = " -> ".join(views[n].name for n in cycle)
+            fail(
+                cycle,
+                ViewError(
+                    f"Views read each other in a cycle: {named}.",
+                    "Break it: a view can only read sources and views that don't lead back to it.",
+                ),
             )
+            return
         path.append(name)
-        for table, *_ in relation_tables(views[name].sql):
-            if table.lower() in views:
-                visit(table.lower())
+        for table in _tables(name):
+            if table in views:
+                visit(table)
         path.pop()
-        done[name] = views[name]
+        if not (broken and name in broken):
+            done[name] = views[name]
+
+    def _tables(name: str) -> list[str]:
+        try:
+            return [table.lower() for table, *_ in relation_tables(views[name].sql)]
+        except ViewError as error:
+            view = views[name]
+            fail([name], ViewError(f"View {view.name!r}{view.where}: {error.message}", error.hint))
+            return []
 
     for name in views if roots is None else roots:
         visit(name)

@@ -25,6 +25,8 @@ from ivm.sql.blocks import as_type, sql_of
 from ivm.sql.dialect import IvmSpark, function_name
 from ivm.sql.refusals import UnsupportedError
 
+#: Marks a column with its maps' entries sorted, and nothing around it.
+_SORTED = "ivm_sorted"
 _Made = Callable[[exp.Expression], exp.Expression]
 _Leaf = Callable[[exp.Expression, exp.DataType], exp.Expression]
 
@@ -56,7 +58,10 @@ def check_comparable(columns: Iterable[Column]) -> None:
 
 def canonical(node: exp.Expression, type_: str) -> exp.Expression:
     """The same value with every map's entries sorted; `node` itself where its type holds no map."""
-    return decoded(encoded(node, type_), type_)
+    sorted_ = decoded(encoded(node, type_), type_)
+    if isinstance(node, exp.Column) and sorted_ is not node:
+        sorted_.meta[_SORTED] = True
+    return sorted_
 
 
 def encoded(node: exp.Expression, type_: str, exact: bool = False, as_float: _Leaf | None = None) -> exp.Expression:
@@ -174,7 +179,9 @@ def _coded(node: exp.Expression, type_: exp.DataType, depth: int, codec: _Codec)
 
 
 #: Functions of a map that don't see the order of its entries.
-_UNORDERED = ("element_at", "try_element_at", "map_contains_key", "size", "cardinality")
+_UNORDERED = ("element_at", "try_element_at", "map_contains_key")
+#: Nor what it or an array holds.
+_COUNTING = ("size", "cardinality")
 
 
 def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[str]]) -> None:
@@ -184,6 +191,7 @@ def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[
 
     >>> from sqlglot import parse_one
     >>> check_unordered(parse_one("u.m['a']"), lambda column: ["map<string,int>"])
+    >>> check_unordered(canonical(parse_one("u.m"), "map<string,int>"), lambda column: ["map<string,int>"])
     >>> check_unordered(parse_one("to_json(u.m)"), lambda column: ["map<string,int>"])
     Traceback (most recent call last):
     ivm.sql.refusals.UnsupportedError: clause
@@ -193,7 +201,9 @@ def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[
         holder = column.parent
         while isinstance(holder, exp.Paren):
             holder = holder.parent
-        if not types or holder is None or isinstance(holder, exp.Alias | exp.Is):
+        if not types or holder is None or isinstance(holder, exp.Alias | exp.Is) or tree.meta.get(_SORTED):
+            continue
+        if function_name(holder) in _COUNTING:
             continue
         entry = isinstance(holder, exp.Bracket | exp.Dot) or function_name(holder) in _UNORDERED
         if not entry or not all(t.startswith("map<") and not has_map(t[4:]) for t in types):

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from ivm.errors import ViewError
 from ivm.names import ident
@@ -118,6 +119,23 @@ def query_tree(sql: str) -> exp.Expression:
             "A view is one SELECT statement.", f"Found {len(statements)} statements or another kind of statement."
         )
     return statements[0]
+
+
+def one_statement(sql: str) -> str:
+    """A text without the semicolon that ends it, and the comments after that.
+
+    >>> one_statement("SELECT ';' AS a; -- the end"), one_statement("SELECT 1; SELECT 2")
+    ("SELECT ';' AS a", 'SELECT 1; SELECT 2')
+    """
+    sql = sql.strip().rstrip(";")
+    if ";" not in sql:
+        return sql
+    try:
+        tokens = sqlglot.tokenize(sql, read=IvmSpark)
+    except SqlglotError:
+        return sql  # who parses it says why
+    ends = [t.start for t in tokens if t.token_type is TokenType.SEMICOLON]
+    return sql[: ends[0]].rstrip() if ends and tokens[-len(ends)].start == ends[0] else sql
 
 
 def first_line(error: Exception) -> str:

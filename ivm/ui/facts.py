@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ivm.errors import ConfigError, IvmError, StateError
+from ivm.errors import ConfigError, IvmError, StateError, ViewError
 from ivm.explain import explain_view
 from ivm.pipeline import Pipeline
 from ivm.quality.large import is_large
@@ -20,6 +20,9 @@ from ivm.quality.results import load
 from ivm.refresh.history import Passed
 from ivm.sql.lineage import program_lineage
 from ivm.sql.text import relation_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Epochs on the time line and in tables.
 SHOWN = 30
@@ -48,16 +51,17 @@ def folders(place: Path) -> dict[str, Path]:
     return found
 
 
-def opened(folder: Path) -> Pipeline:
+class _Shown(Pipeline):
     """A pipeline that starts no Spark: what needs it raises StateError."""
 
-    def refused() -> Any:
+    @property
+    def spark(self) -> SparkSession:
         raise StateError("This needs Spark, which the page doesn't start.", "Refresh the pipeline once.")
 
-    pipe = Pipeline.load(folder)
-    pipe.context.spark = refused
-    pipe.context.has_session = lambda: False
-    return pipe
+
+def opened(folder: Path) -> Pipeline:
+    """A pipeline to be shown, for which no Spark is started."""
+    return _Shown.load(folder)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def pipeline_facts(pipe: Pipeline) -> Facts:
     reads = [
         (table.lower(), name)
         for name, view in views.items()
-        for table in dict.fromkeys(t for t, *_ in relation_tables(view.sql))
+        for table in _tables(view.sql)
         if table.lower() in views or table.lower() in sources
     ]
     failed = [
@@ -102,6 +106,13 @@ def pipeline_facts(pipe: Pipeline) -> Facts:
     ]
     held = [views[name].name for name in pipe.context.log.manifest().held if name in views]
     return Facts(pipe.name, pipe.status(), pipe.history(limit=SHOWN), list(dict.fromkeys(reads)), failed, held)
+
+
+def _tables(sql: str) -> list[str]:
+    try:
+        return list(dict.fromkeys(t for t, *_ in relation_tables(sql)))
+    except ViewError:
+        return []  # the view's line says so
 
 
 @dataclass(frozen=True)

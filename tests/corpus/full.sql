@@ -118,17 +118,5 @@ SELECT transform(arr, X -> x + 1) AS y FROM a
 -- pivot_of_a_product: full, round_trip
 SELECT * FROM (SELECT k, x FROM a) q CROSS JOIN c PIVOT (sum(z) AS s FOR y IN (1 AS one))
 
--- using_after_full: full, round_trip
-SELECT k, a.x, b.y, q.n FROM a FULL JOIN b USING (k) FULL JOIN (SELECT k, max(n) AS n FROM b GROUP BY k) q USING (k)
-
--- using_after_right: full, round_trip
-SELECT k, q.x, b.y, r.n FROM (SELECT k + 2 AS k, x FROM a) q RIGHT JOIN b USING (k) JOIN (SELECT k, max(n) AS n FROM b GROUP BY k) r USING (k)
-
--- natural_full_twice: full, round_trip
-SELECT * FROM (SELECT k + 2 AS k, x FROM a) q NATURAL FULL JOIN b NATURAL FULL JOIN (SELECT y, z FROM c) r
-
--- pivot_of_texts_and_counts: full, round_trip
-SELECT * FROM (SELECT k, x, s FROM a) PIVOT (count(*) AS n, max(s) AS m, first(s) AS f, count(DISTINCT s) AS d FOR x IN (1 AS one, 2 AS two))
-
 -- arrays_zip_in_a_text: full, round_trip
 SELECT to_json(arrays_zip(u, w, u)) AS v FROM (SELECT arr AS u, reverse(arr) AS w FROM a)

@@ -150,3 +150,6 @@ SELECT DISTINCT a.s, b.n FROM a JOIN b ON a.k = b.k
 
 -- distinct_of_group: incremental
 SELECT DISTINCT n FROM (SELECT k, count(*) AS n FROM a GROUP BY k)
+
+-- pivot_of_texts_and_counts: incremental
+SELECT * FROM (SELECT k, x, s FROM a) PIVOT (count(*) AS n, max(s) AS m, first(s) AS f, count(DISTINCT s) AS d FOR x IN (1 AS one, 2 AS two))

@@ -102,3 +102,12 @@ SELECT b.n, sum(a.x) AS s, count(*) AS c FROM a LEFT JOIN b ON a.k = b.k GROUP B
 
 -- outer_max_padded: incremental
 SELECT b.n, max(a.x) AS m FROM a LEFT JOIN b ON a.k = b.k GROUP BY b.n
+
+-- using_after_full: incremental
+SELECT k, a.x, b.y, q.n FROM a FULL JOIN b USING (k) FULL JOIN (SELECT k, max(n) AS n FROM b GROUP BY k) q USING (k)
+
+-- using_after_right: incremental
+SELECT k, q.x, b.y, r.n FROM (SELECT k + 2 AS k, x FROM a) q RIGHT JOIN b USING (k) JOIN (SELECT k, max(n) AS n FROM b GROUP BY k) r USING (k)
+
+-- natural_full_twice: incremental
+SELECT * FROM (SELECT k + 2 AS k, x FROM a) q NATURAL FULL JOIN b NATURAL FULL JOIN (SELECT y, z FROM c) r

@@ -7,7 +7,7 @@ SELECT date_add(year, 1, d) AS y, count(*) AS n, max(timestampdiff(minute, d, da
 -- days_without_a_unit: incremental
 SELECT k, datediff(d, DATE '2024-01-01') AS a, date_add(d, x) AS b, dateadd(d, 1) AS c FROM a
 
--- scalar_numbered: full, round_trip
+-- scalar_numbered: incremental
 SELECT a.k, a.x, (SELECT max(q.y) FROM (SELECT b.y, row_number() OVER (ORDER BY b.n) AS r FROM b WHERE b.k = a.k) AS q WHERE q.r = 1) AS m FROM a
 
 -- lateral_numbered: incremental

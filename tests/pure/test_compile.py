@@ -282,3 +282,16 @@ def test_only_the_padded_side_is_restricted_by_its_on():
     ).units[-1]
     filters = {leaf.relation: [(f.column, f.op) for f in leaf.filters] for leaf in unit.core.branches[0].leaves}
     assert filters == {"customer": [("ck", "<")], "orders": [("ok", ">")]}
+
+
+def test_a_grouping_that_is_fused_with_what_reads_it_stays_for_others():
+    """A chain that grows is cut into units; the first of them took the grouping from under a later reader."""
+    entries = ["w AS (SELECT ck, count(*) AS n FROM orders GROUP BY ck)"]
+    for i in range(12):
+        entries.append(f"v{i} AS (SELECT ck, n * n - n * n + n AS n FROM {f'v{i - 1}' if i else 'w'})")
+    made = program(f"WITH {', '.join(entries)} SELECT v11.ck, v11.n, w.n AS m FROM v11 JOIN w ON w.ck = v11.ck")
+    assert not made.refusals
+    known = set(RELATIONS)
+    for unit in made.units:
+        assert set(unit.core.relations) <= known
+        known.add(unit.name)

@@ -5,8 +5,6 @@ SELECT post(keys, calls) FROM core GROUP BY keys HAVING h   =   post(reduce(core
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ivm.compile.units.made import GROUP_ALIAS, Units, is_key
 from ivm.plan.nodes import Column, Output, Post, Unit
 from ivm.sql.blocks import Block, leaf_column, substituted
@@ -38,7 +36,7 @@ def fused(units: Units, name: str, blocks: list[Block], columns: tuple[Column, .
         return None
     alias, inner_name = leaf
     inner = units.made.get(inner_name)
-    if inner is None or inner.reduce is None or inner.post is None or inner_name in _relations(units.made.values()):
+    if inner is None or inner.reduce is None or inner.post is None or inner_name in _read(units):
         return None
     if inner.post.predicates or any(o.expr.plain != (GROUP_ALIAS, o.name) for o in inner.post.outputs):
         return None
@@ -59,10 +57,11 @@ def fused(units: Units, name: str, blocks: list[Block], columns: tuple[Column, .
     if not inner.reduce.linear and not all_carried:
         return None
     check_comparable(columns)
-    del units.made[inner_name]
+    units.aside.add(inner_name)
     key = tuple(carried[k.name] for k in inner.reduce.keys) if all_carried and is_key(inner.reduce) else ()
     return Unit(name, inner.core, inner.reduce, post, columns, key)
 
 
-def _relations(units: Iterable[Unit]) -> set[str]:
-    return {r for u in units for r in u.core.relations}
+def _read(units: Units) -> set[str]:
+    """The names that units read, but for those that are fused with what read them."""
+    return {r for u in units.made.values() if u.name not in units.aside for r in u.core.relations}

@@ -39,6 +39,8 @@ class Units:
         self.relations = relations
         self.analyzer = analyzer
         self.made: dict[str, Unit] = {}
+        #: Units that are fused with what reads them: needed only where an entry of WITH is read once more.
+        self.aside: set[str] = set()
         self.rules: set[str] = set()
         self._count = 0
 

@@ -1,0 +1,52 @@
+"""A view whose text can't be read, or a cycle of views, stops itself and its readers; the others are refreshed."""
+
+from __future__ import annotations
+
+import pytest
+
+from ivm.errors import ViewError
+from ivm.refresh.views import View, in_order
+
+BEFORE = "refresh"
+TEXTS = {
+    "good": "SELECT id FROM people; -- the end\n",
+    "bad": "SELECT id, FROM WHERE (",
+    "reader": "SELECT id FROM bad",
+    "one": "SELECT id FROM other",
+    "other": "SELECT id FROM one",
+    "itself": "SELECT id FROM itself",
+}
+
+
+def views(*names):
+    return {n: View(n, TEXTS[n], file=f"views/{n}.sql") for n in names}
+
+
+def test_the_others_are_ordered_and_these_are_told():
+    broken = {}
+    assert [v.name for v in in_order(views("bad", "reader", "one", "other", "itself"), broken=broken)] == ["reader"]
+    assert {n: why.split(".")[0].split(":")[0] for n, why in broken.items()} == {
+        "bad": "View 'bad' (views/bad",
+        "one": "Views read each other in a cycle",
+        "other": "Views read each other in a cycle",
+        "itself": "Views read each other in a cycle",
+    }
+
+
+@pytest.mark.parametrize("name", ["bad", "one", "itself"])
+def test_without_a_place_for_them_the_error_names_view_and_file(name):
+    with pytest.raises(ViewError) as raised:
+        in_order(views("bad", "one", "other", "itself"), [name])
+    assert name in str(raised.value)
+
+
+def test_the_others_are_refreshed(lake):
+    pipe = lake.pipeline(lake.folder)
+    for name in ("bad", "reader", "one", "other"):
+        pipe.view(name, TEXTS[name], file=f"views/{name}.sql")
+    pipe.view("ended", "SELECT * FROM orders; -- all of them\n", file="views/ended.sql")
+    report = pipe.refresh()
+    failed = {n: v.error for n, v in report.views.items() if v.error}
+    assert set(failed) == {"bad", "reader", "one", "other"}
+    assert "bad can't be compiled" in failed["reader"]
+    assert report.views["ended"].strategy == "full"
