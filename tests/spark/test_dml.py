@@ -200,3 +200,19 @@ def test_views_follow(spark, tmp_path: Path, script: str) -> None:
         )
         full = {o.unit: o.reason for o in outcomes.values() if o.strategy == "full"}
         assert statement.startswith("=") or not full, (statement, full)
+
+
+def test_a_view_is_built_anew_where_a_wider_type_shows_otherwise(lake, spark):
+    ref = lake.ref("t")
+    spark.sql(
+        f"CREATE TABLE {ref} (k int, v int, f float) USING delta TBLPROPERTIES "
+        "('delta.enableTypeWidening' = 'true', 'delta.enableChangeDataFeed' = 'true')"
+    )
+    spark.sql(f"INSERT INTO {ref} VALUES (1, 1, 0.1F), (2, 2, 0.2F)")
+    lake.tables = {"t": []}
+    pipe = lake.pipeline({"shown": "SELECT k, hash(v) AS h, CAST(f AS STRING) AS x FROM t"})
+    assert pipe.refresh().ok
+    spark.sql(f"ALTER TABLE {ref} ALTER COLUMN v TYPE bigint")
+    spark.sql(f"ALTER TABLE {ref} ALTER COLUMN f TYPE double")
+    spark.sql(f"INSERT INTO {ref} VALUES (3, 3, 0.3)")
+    assert lake.differences(pipe) == {}
