@@ -62,9 +62,8 @@ def read_as_written(tree: exp.Expression, given: Given) -> exp.Expression:
 
 def resolved_as_written(tree: exp.Expression, given: Given) -> exp.Expression:
     """The qualified tree as it is. Raises UnsupportedError where its names mean something else to the engine."""
-    written = query_tree(given.sql)
-    if not any(cte.args.get("recursive") for cte in written.find_all(exp.With)):
-        check_resolved(with_generated_names(written, given.schema), tree, given.relations, given.analyzer)
+    written = with_generated_names(query_tree(given.sql), given.schema)
+    check_resolved(written, tree, given.relations, given.analyzer)
     return tree
 
 

@@ -16,12 +16,14 @@ from sqlglot import exp
 
 from ivm.plan.nodes import Bound, Branch, Edge, Expr, Filter, Leaf, Output, Relation, Text
 from ivm.sql.blocks import Block, conjuncts, queries, sql_of
+from ivm.sql.calls import decimal_of
 from ivm.sql.filters import Comparison, comparisons, typed
 from ivm.sql.maps import check_unordered
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.unique_keys import branch_key
 
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+#: With the digits of the decimal that holds each.
+_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _Column = tuple[str, str]
 #: Where the characters of private use begin: no language writes them.
@@ -90,14 +92,28 @@ def _bounds(block: Block, leaves: dict[str, Leaf], relations: dict[str, Relation
         ):
             continue
         types = [relations[leaves[s.table].relation].type_of(s.name) for s in sides]
-        if all(map(_numeric, types)) or (types[0] == types[1] and types[0] in _TIMES):
+        if _compares_in_order(*types):
             for one, other in (sides, reversed(sides)):
                 if reads[one.table] == 1:
                     yield Bound((one.table, one.name), (other.table, other.name))
 
 
-def _numeric(type_: str) -> bool:
-    return type_ in (*_INTEGERS, "double", "float") or type_.startswith("decimal(")
+def _compares_in_order(one: str, other: str) -> bool:
+    """Whether values of two types are compared as they are, or as doubles: not as decimals without their last digits.
+
+    >>> _compares_in_order("decimal(15,2)", "bigint"), _compares_in_order("decimal(38,0)", "decimal(10,1)")
+    (True, False)
+    """
+    if one == other:
+        return one in (*_INTEGERS, *_TIMES, "double", "float") or one.startswith("decimal(")
+    if "double" in (one, other):
+        return all(t in (*_INTEGERS, "double", "float") or t.startswith("decimal(") for t in (one, other))
+    digits = [_INTEGERS.get(t, 0) for t in (one, other)]
+    scales = [0, 0]
+    for i, type_ in enumerate((one, other)):
+        if type_.startswith("decimal("):
+            digits[i], scales[i] = decimal_of(type_)
+    return all(digits) and max(d - s for d, s in zip(digits, scales, strict=True)) + max(scales) <= 38
 
 
 def _expr(node: exp.Expression, found: _Found) -> Expr:

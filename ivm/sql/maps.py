@@ -14,7 +14,7 @@ Both go through arrays and structs to any depth.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -50,9 +50,12 @@ def has_float(type_: str) -> bool:
 
 
 def check_comparable(columns: Iterable[Column]) -> None:
-    """Raises UnsupportedError where rows can't be told apart: Spark compares variants with nothing."""
+    """Raises UnsupportedError where rows can't be told apart.
+
+    Spark compares variants with nothing, and takes texts of a collation for equal that aren't the same.
+    """
     for column in columns:
-        if "variant" in column.type:
+        if "variant" in column.type or " collate " in column.type:
             raise UnsupportedError("unorderable", column.type)
 
 
@@ -181,7 +184,19 @@ def _coded(node: exp.Expression, type_: exp.DataType, depth: int, codec: _Codec)
 #: Functions of a map that don't see the order of its entries.
 _UNORDERED = ("element_at", "try_element_at", "map_contains_key")
 #: Nor what it or an array holds.
-_COUNTING = ("size", "cardinality")
+_COUNTING = ("size", "cardinality", "count")
+#: Functions that give it on as it is.
+_PASSING = (
+    "struct", "named_struct", "array", "first", "first_value", "last", "last_value", "any_value", "max_by", "min_by",
+    "mode", "collect_list", "collect_set", "array_agg", "nth_value", "lag", "lead",
+)  # fmt: skip
+_AROUND = (exp.Paren, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.Window, exp.PropertyEQ)
+
+
+def check_calls(calls: Iterable[exp.Expression], types: Mapping[str, str]) -> None:
+    """Raises UnsupportedError for calls that see the order of a map's entries, over the columns of a core."""
+    for call in calls:
+        check_unordered(call, lambda column: [types[column.name]] if not column.table else [])
 
 
 def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[str]]) -> None:
@@ -191,6 +206,7 @@ def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[
 
     >>> from sqlglot import parse_one
     >>> check_unordered(parse_one("u.m['a']"), lambda column: ["map<string,int>"])
+    >>> check_unordered(parse_one("max_by(struct(u.m), u.d)", read=IvmSpark), lambda column: ["map<string,int>"])
     >>> check_unordered(canonical(parse_one("u.m"), "map<string,int>"), lambda column: ["map<string,int>"])
     >>> check_unordered(parse_one("to_json(u.m)"), lambda column: ["map<string,int>"])
     Traceback (most recent call last):
@@ -199,7 +215,7 @@ def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[
     for column in tree.find_all(exp.Column):
         types = [t for t in kept(column) if has_map(t)]
         holder = column.parent
-        while isinstance(holder, exp.Paren):
+        while isinstance(holder, _AROUND) or (holder is not None and function_name(holder) in _PASSING):
             holder = holder.parent
         if not types or holder is None or isinstance(holder, exp.Alias | exp.Is) or tree.meta.get(_SORTED):
             continue

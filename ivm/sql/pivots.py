@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from ivm.names import ident
 from ivm.plan.nodes import Column
+from ivm.sql.blocks import as_type
 from ivm.sql.calls import find_calls
 from ivm.sql.dialect import IvmSpark, function_name
 from ivm.sql.refusals import UnsupportedError
@@ -21,8 +22,9 @@ from ivm.sql.render import typed_nulls
 
 #: The name under which the pivoted table is bound.
 BASE = "__ivm_pivoted"
+_INTEGERS = ("bigint", "int", "smallint", "tinyint")
 #: The types of which Spark's PivotFirst takes values, and decimals.
-_NUMBERS = ("double", "float", "bigint", "int", "smallint", "tinyint", "boolean")
+_NUMBERS = (*_INTEGERS, "double", "float", "boolean")
 
 
 def pivoted(
@@ -35,7 +37,29 @@ def pivoted(
     calls = ", ".join(_over_base(e.unalias()).sql(dialect=IvmSpark) for e in pivot.expressions)
     types = [c.type for c in schema(f"SELECT {calls} FROM {typed_nulls(columns)} AS {ident(BASE)}")]
     in_two_steps = all(t in _NUMBERS or t.startswith("decimal(") for t in types)
-    return (_pivot if in_two_steps else _pivot_at_once)(pivot, names), BASE
+    return (_pivot if in_two_steps else _pivot_at_once)(_typed(pivot, columns), names), BASE
+
+
+def _typed(pivot: exp.Pivot, columns: Sequence[Column]) -> exp.Pivot:
+    """The pivot with each listed value of its column's type, as Spark casts them.
+
+    Raises UnsupportedError for a type that a cast to isn't printed as it was told.
+    """
+    copy = pivot.copy()
+    on, _ = _keys(copy, [c.name for c in columns])
+    types = {c.name.lower(): c.type for c in columns}
+    for value in copy.args["fields"][0].expressions:
+        literal = value.this if isinstance(value, exp.PivotAlias) else value
+        for wanted, column in zip(
+            literal.expressions if isinstance(literal, exp.Tuple) else [literal], on, strict=True
+        ):
+            type_ = types[column.lower()]
+            alike = isinstance(wanted, exp.Literal) and (
+                type_ == "string" if wanted.is_string else wanted.is_int and type_ in _INTEGERS
+            )
+            if not alike:
+                wanted.replace(as_type(wanted, type_))
+    return copy
 
 
 def _over_base(node: exp.Expression) -> exp.Expression:

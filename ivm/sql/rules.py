@@ -13,6 +13,7 @@ from ivm.plan.nodes import Column
 from ivm.sql.blocks import as_type
 from ivm.sql.dialect import function_name
 from ivm.sql.maps import decoded, encoded, has_map, sort_key
+from ivm.sql.refusals import UnsupportedError
 
 FIRST = "first() and any_value() give the smallest value of the group, last() the largest"
 LIST = "collect_list() and collect_set() are sorted"
@@ -45,7 +46,8 @@ _FRAMED = ("last_value", "last", "nth_value", "collect_list", "array_agg")
 _FIRST_OF_FRAME = ("first_value", "first", "any_value")
 _FIRST = ("first", "first_value", "any_value", "last", "last_value")
 _LISTS = ("collect_list", "collect_set", "array_agg")
-_CHOOSING = (*_FIRST, *_LISTS, "max_by", "min_by", "mode", "nth_value")
+_TEXTS = ("listagg", "string_agg")
+_CHOOSING = (*_FIRST, *_LISTS, *_TEXTS, "max_by", "min_by", "mode", "nth_value")
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
@@ -68,16 +70,19 @@ def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str 
     """An aggregate call with one value for each bag of rows, and the rule that makes it so.
 
     The rule is None if the call had one value already.
-    `type_` is that of its `ordered_value`: maps are compared, and counted, in their encoded form.
+    `type_` is that of its `ordered_value`: maps are compared, and counted, in their encoded form. Raises
+    UnsupportedError for listagg() of bytes, which aren't joined as text is.
     """
     inner, name, arguments = _parts(call)
+    if name in _TEXTS and type_ == "binary":
+        raise UnsupportedError("clause", f"{name}() of binary values")
     value = encoded(arguments[0], type_) if arguments else exp.null()
     if name in _FIRST:
         return decoded(_replaced(call, inner, _call("MAX" if name.startswith("last") else "MIN", value)), type_), FIRST
     if name in _LISTS:
         listed = _replaced(call, inner, _call(name, value)) if has_map(type_) else call
         return decoded(_call("SORT_ARRAY", listed), f"array<{type_}>"), LIST
-    if name in ("listagg", "string_agg") and not isinstance(call, exp.WithinGroup):
+    if name in _TEXTS and not isinstance(call, exp.WithinGroup):
         value, separator = arguments[0], exp.Literal.string("")
         if len(arguments) > 1:  # NULL stands for none
             separator = exp.Coalesce(this=arguments[1].copy(), expressions=[separator])

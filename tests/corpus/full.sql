@@ -120,3 +120,9 @@ SELECT * FROM (SELECT k, x FROM a) q CROSS JOIN c PIVOT (sum(z) AS s FOR y IN (1
 
 -- arrays_zip_in_a_text: full, round_trip
 SELECT to_json(arrays_zip(u, w, u)) AS v FROM (SELECT arr AS u, reverse(arr) AS w FROM a)
+
+-- texts_of_bytes: full, clause
+SELECT k, length(listagg(CAST(s AS BINARY))) AS n FROM a GROUP BY k
+
+-- alias_in_a_subquery_beside_a_recursion: full, round_trip
+WITH RECURSIVE r (i) AS (SELECT k FROM b UNION ALL SELECT i + 1 FROM r WHERE i < 3) SELECT a.k, r.i FROM a JOIN r ON r.i = a.k WHERE EXISTS (SELECT b.y AS x FROM b WHERE b.k = x)

@@ -33,3 +33,9 @@ SELECT CAST(u.p AS STRING) AS s FROM (SELECT CAST(x AS DECIMAL(10,2)) AS p FROM 
 WITH a AS (SELECT k, x * 3 AS x FROM a) SELECT count(*) AS n, max(y) IN (SELECT x FROM a) AS i FROM b
 -- fields of rows that are called after a key, what stands in parentheses, or a parameter of a lambda
 SELECT to_json(struct(k, map('u', x)['u'], (s))) AS j, to_json(transform(arr, e -> struct(e, 1))) AS t FROM a
+-- a column called like a table of the outer query, or a lambda's variable like a name of ours, took what was meant for that
+SELECT st.y FROM b AS st WHERE st.k NOT IN (SELECT x FROM a WHERE x IS NOT NULL)
+SELECT b.k, transform(q.l, x -> x.c1 + q.n) AS t FROM b LEFT JOIN (SELECT k, x * 10 AS n, array(named_struct('c1', x)) AS l FROM a) q ON q.k = b.k
+-- the values that PIVOT lists were compared as they are, not in their column's type
+SELECT * FROM (SELECT k, CAST(x AS STRING) AS t, y FROM a JOIN b USING (k)) PIVOT (sum(y) AS s FOR t IN (1 AS one, 2 AS two))
+SELECT * FROM (SELECT k, x, y FROM a JOIN b USING (k)) PIVOT (max(y) AS s FOR (k, x) IN ((1.5, '2') AS one, (2, 1) AS two))

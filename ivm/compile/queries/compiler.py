@@ -60,6 +60,7 @@ class Compiler:
 
     def program(self, tree: exp.Expression, columns: tuple[Column, ...]) -> tuple[Unit, ...]:
         self._largest = LARGEST.at_least(extent([tree]))
+        self.taken |= _named(tree) | {c.name.lower() for r in self.units.relations.values() for c in r.columns}
         blocks = self.units.aligned(self.query(tree, {}))
         named = [b.called([c.name for c in columns]) for b in blocks]
         if not any(b.reads for b in named):
@@ -244,3 +245,14 @@ class Compiler:
         for part in conjuncts(condition):
             result.preds.append(self.subqueries.predicate(part, values, ctes, result))
         return result
+
+
+def _named(tree: exp.Expression) -> set[str]:
+    """The names that a query gives to columns and variables.
+
+    Where a table were called so, one of its columns inside a subquery or a lambda function would be a field of these.
+    """
+    names = [e.alias for e in tree.find_all(exp.Alias)]
+    names += [c.name for alias in tree.find_all(exp.TableAlias) for c in alias.columns]
+    names += [v.name for function in tree.find_all(exp.Lambda) for v in function.expressions]
+    return {name.lower() for name in names}

@@ -205,7 +205,9 @@ class Subqueries:
                 return window
             if next(find_calls(n), None) is not n:
                 return None
-            call, rule = settled(n)
+            # What a correlated query computes has no type yet: any of it may be binary where a column is.
+            columns = [c for r in self.compiler.units.relations.values() for c in r.columns]
+            call, rule = settled(n, "binary" if any(c.type == "binary" for c in columns) else "")
             self.compiler.units.rules |= {rule} if rule else set()
             return call.copy()
 

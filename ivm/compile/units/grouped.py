@@ -7,11 +7,13 @@ So that both are kept as counts: how often each value occurs in its group, and h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from ivm.compile.units.made import Units
 from ivm.compile.units.unpadded import unpadded
-from ivm.plan.nodes import Call, Column, Reduce
+from ivm.plan.nodes import Call, Column, Core, Reduce
 from ivm.sql.blocks import Block, Inline, Scope, as_type, conjuncts, leaf_column, leaf_item, plainly, rewritten, sql_of
 from ivm.sql.calls import (
     SET,
@@ -24,7 +26,7 @@ from ivm.sql.calls import (
     over_arguments,
     typed_call,
 )
-from ivm.sql.maps import decoded, encoded, has_map
+from ivm.sql.maps import check_calls, decoded, encoded, has_map
 from ivm.sql.rules import settled
 
 #: A select list: name and expression of each column.
@@ -81,7 +83,7 @@ def grouped(
         ]
         core, columns = units.core(encoded_blocks)
         types = {c.name: c.type for c in columns}
-    valued = units.ordered_types(core, others)
+    valued = _valued(units, core, others, types)
     raises = units.analyzer.raises()
     made = tuple(
         typed_call(sums[n], types, raises) if n in sums else _settled(units, n, others[n], valued[n])
@@ -116,6 +118,12 @@ def grouped(
     reader.preds = [inline(rewritten(p, over_groups), outer, reader) for p in conditions]
     reader.outs = [(n, inline(rewritten(e, over_groups), outer, reader)) for n, e in selected]
     return [reader]
+
+
+def _valued(units: Units, core: Core, calls: Mapping[str, exp.Expression], types: Mapping[str, str]) -> dict[str, str]:
+    """The types that the calls order by. Raises UnsupportedError for calls that see what order maps are kept in."""
+    check_calls(calls.values(), types)
+    return units.ordered_types(core, calls)
 
 
 def _computing(block: Block, scope: Scope, columns: Selected, inline: Inline) -> Block:

@@ -22,6 +22,11 @@ from ivm.sql.calls import typed_call
 
 #: What is NULL where one of two operands is.
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul)
+#: What conditions are made of that never fail.
+_SAFE = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.Is,
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.In, exp.Between, exp.Like,
+)  # fmt: skip
 
 
 def unpadded(units: Units, blocks: Sequence[Block], keys: int, calls: Iterable[Call]) -> list[Block]:
@@ -74,6 +79,8 @@ def _is_null(node: exp.Expression, alias: str) -> bool:
     [True, True, True]
     >>> [_is_null(parse_one(e), "r") for e in ("l.a", "COALESCE(r.x, 0)", "r.x * l.a", "r.x IS NULL")]
     [False, False, False, False]
+    >>> _is_null(parse_one("CASE WHEN 1 / l.a > 1 THEN r.x END"), "r")
+    False
     """
     if isinstance(node, exp.Column):
         return bool(node.table == alias)
@@ -81,7 +88,10 @@ def _is_null(node: exp.Expression, alias: str) -> bool:
         return _is_null(node.this, alias)
     if isinstance(node, exp.Case):
         no_other = node.args.get("default") is None and node.this is None
-        return no_other and all(_is_null(branch.args["true"], alias) for branch in node.args["ifs"])
+        return no_other and all(
+            _is_null(branch.args["true"], alias) and all(isinstance(n, _SAFE) for n in branch.this.walk())
+            for branch in node.args["ifs"]
+        )
     if isinstance(node, _ARITHMETIC):
         sides = node.left, node.right
         return any(_is_null(s, alias) for s in sides) and all(s.is_number or _is_null(s, alias) for s in sides)

@@ -10,6 +10,7 @@ from ivm.plan.kinds import ReduceKind
 from ivm.plan.nodes import Call, Column, Reduce
 from ivm.sql.blocks import Block, Inline, Scope, leaf_column, leaf_item, rewritten, sql_of
 from ivm.sql.calls import inner_column
+from ivm.sql.maps import check_calls
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.rules import TIES, by_peers, left_to_chance, tie_broken, ties_matter
 
@@ -57,6 +58,8 @@ def windowed(units: Units, blocks: list[Block], scopes: list[Scope], selected: S
     if not sources:
         core_blocks = [b.with_outs([("c0", exp.Literal.number(1))]) for b in core_blocks]
     core, columns = units.core(units.aligned(core_blocks))
+    types = {c.name: c.type for c in columns}
+    check_calls(bodies.values(), types)
     calls = []
     valued = units.ordered_types(core, {names[text]: body.this for text, body in bodies.items()})
     for text, body in bodies.items():
@@ -73,7 +76,6 @@ def windowed(units: Units, blocks: list[Block], scopes: list[Scope], selected: S
                 "clause", f"{sql_of(body.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),"
             )
         calls.append(Call(names[text], sql_of(made)))
-    types = {c.name: c.type for c in columns}
     name = units.partitioned(core, Reduce(tuple(Column(k, types[k]) for k in keys), tuple(calls), ReduceKind.WINDOW))
 
     def over_unit(node: exp.Expression) -> exp.Expression | None:
