@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ivm import adopt
-from ivm.adopt import Adoption, look, made_files
+from ivm.adopt import Adoption, look, made_files, same_place
 from ivm.config import load_folder
 from ivm.dbt.checks import checks
 from ivm.dbt.manifest import Project, read
@@ -43,19 +43,27 @@ class Taken:
     declared: Mapping[str, tuple[str, str]]
 
 
-def take(manifest: Path, names: Sequence[str] = (), folder: str = "", places: Mapping[str, str] | None = None) -> Taken:
+def take(
+    manifest: Path,
+    names: Sequence[str] = (),
+    folder: str = "",
+    places: Mapping[str, str] | None = None,
+    pipeline: Path | None = None,
+) -> Taken:
     """Read a project and look at the tables that its views read; nothing is written.
 
     `places` are by what the compiled SQL calls a table or by what the project does: `raw.orders` of a source, a seed's
-    name. Raises what `ivm.dbt.manifest.read`, `ivm.dbt.views` and `ivm.adopt.look` raise.
+    name. `pipeline` is the folder that is there already, whose sources keep their names. Raises what
+    `ivm.dbt.manifest.read`, `ivm.dbt.views` and `ivm.adopt.look` raise.
     """
+    kept = {s.name: s.location for s in load_folder(pipeline).sources} if pipeline is not None else {}
     project = read(manifest)
     models = chosen(project, names)
     made = views(project, models)
     rules, for_tests, untaken = checks(project, models)
     ids = {m.name: m.id for m in models}
     marked = {v: f"{MARK}{ids.get(v, v)}\n{sql}" for v, sql in (made | for_tests).items()}
-    found = look(marked, folder, _relations(project, places or {}))
+    found = look(marked, folder, _relations(project, places or {}), kept)
     stays = (*left(project, models), *untaken)
     told = tuple(f"{one.what}: {one.why}" for one in stays)
     return Taken(
@@ -98,12 +106,21 @@ def write(taken: Taken, folder: Path, name: str, root: str, again: bool = False)
 
 def _replace(adoption: Adoption, folder: Path) -> list[str]:
     """Write views and checks anew. pipeline.yml is its owner's: raises ConfigError where it lacks a source."""
-    sources = {s.name.lower() for s in load_folder(folder).sources}
-    if lacking := [t for t in adoption.tables if t.name.lower() not in sources]:
-        kind = "path" if is_path(lacking[0].location) else "table"
+    file, sources = folder / "pipeline.yml", {s.name.lower(): s.location for s in load_folder(folder).sources}
+    if clash := next((v for v in adoption.views if v.lower() in sources), None):
         raise ConfigError(
-            f"{folder / 'pipeline.yml'} has no source {', '.join(t.name for t in lacking)}, which the views read now.",
-            f"Add it there (`{lacking[0].name}: {{{kind}: {lacking[0].location}}}`), and repeat this.",
+            f"{file} has a source {clash}, and the project a model or a test that is called so.",
+            "Rename the source there (its place says which one it is), and repeat this.",
+        )
+    lacking = [t for t in adoption.tables if not same_place(t.location, sources.get(t.name.lower(), ""))]
+    if lacking:
+        first = lacking[0]
+        entry = f"{first.name}: {{{'path' if is_path(first.location) else 'table'}: {first.location}}}"
+        raise ConfigError(
+            f"{file} has no source {', '.join(t.name for t in lacking)}, which the views read now: "
+            f"none lies at {first.location}, as {first.written} does.",
+            f"Add it there (`{entry}`); or, if a source that is there stands for it, give that this place, or say "
+            f"with --table {first.written}=PLACE where it lies. Then repeat this.",
         )
     files = made_files(adoption)
     there = [f for f in (*(folder / "views").glob("*.sql"), folder / "checks.yml") if f.exists()]

@@ -296,6 +296,77 @@ def test_again(lake, tmp_path, capsys, monkeypatch):
     assert "has no source order_lines, regions" in capsys.readouterr().err
 
 
+def of_orders(tmp_path, **models):
+    """The manifest with these models of one select alone."""
+
+    def change(data):
+        best = data["nodes"]["model.shop.best"]
+        made = {
+            f"model.shop.{name}": {
+                **best,
+                "unique_id": f"model.shop.{name}",
+                "name": name,
+                "relation_name": f"shop.{name}",
+                "compiled_code": sql,
+                "depends_on": {"macros": [], "nodes": []},
+            }
+            for name, sql in models.items()
+        }
+        data["nodes"] = made
+
+    return changed(tmp_path, change)
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_again_sources_keep_their_names(lake, tmp_path):
+    shop = tmp_path / "shop"
+    first = of_orders(tmp_path, b="select id from sales.orders")
+    projects.write(projects.take(first), shop, "shop", "./out")
+    assert yaml.safe_load((shop / "pipeline.yml").read_text())["sources"] == {"orders": {"table": "sales.orders"}}
+    both = {"a": "select id from web.orders", "b": "select id from sales.orders"}
+    again = projects.take(of_orders(tmp_path, **both), pipeline=shop)
+    with pytest.raises(ConfigError, match=r"has no source web_orders, .* none lies at web.orders") as error:
+        projects.write(again, shop, "shop", "", again=True)
+    assert "`web_orders: {table: web.orders}`" in error.value.hint
+    with pytest.raises(ConfigError, match="has no source orders, sales_orders"):
+        projects.write(projects.take(of_orders(tmp_path, **both)), shop, "shop", "", again=True)
+    (shop / "pipeline.yml").write_text((shop / "pipeline.yml").read_text() + "  web_orders: {table: web.orders}\n")
+    projects.write(projects.take(of_orders(tmp_path, **both), pipeline=shop), shop, "shop", "", again=True)
+    read = {v: (shop / "views" / f"{v}.sql").read_text().splitlines()[1] for v in both}
+    assert read == {"a": "select id from web_orders AS `orders`", "b": "select id from orders"}
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_again_another_table_is_no_source_that_is_there(lake, tmp_path):
+    shop = tmp_path / "shop"
+    projects.write(projects.take(of_orders(tmp_path, b="select id from sales.orders")), shop, "shop", "./out")
+    kept = (shop / "views" / "b.sql").read_text()
+    moved = of_orders(tmp_path, b="select id from prod.orders")
+    with pytest.raises(ConfigError, match="has no source prod_orders"):
+        projects.write(projects.take(moved, pipeline=shop), shop, "shop", "", again=True)
+    placed = projects.take(moved, places={"prod.orders": str(lake / "orders")}, pipeline=shop)
+    with pytest.raises(ConfigError, match=f"none lies at {lake}/orders, as prod.orders does"):
+        projects.write(placed, shop, "shop", "", again=True)
+    assert (shop / "views" / "b.sql").read_text() == kept
+    made = (shop / "pipeline.yml").read_text()
+    (shop / "pipeline.yml").write_text(made.replace("table: sales.orders", "path: ../lake/orders"))
+    placed = projects.take(moved, places={"prod.orders": str(lake / "orders")}, pipeline=shop)
+    projects.write(placed, shop, "shop", "", again=True)
+    assert (shop / "views" / "b.sql").read_text() == kept.replace("sales.orders", "orders")
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_again_a_model_is_called_as_a_source(tmp_path):
+    shop = tmp_path / "shop"
+    projects.write(projects.take(of_orders(tmp_path, b="select id from sales.orders")), shop, "shop", "./out")
+    both = of_orders(tmp_path, b="select id from sales.orders", orders="select 1 as id")
+    with pytest.raises(ConfigError, match="has a source orders, and the project a model"):
+        projects.write(projects.take(both, pipeline=shop), shop, "shop", "", again=True)
+    (shop / "pipeline.yml").write_text((shop / "pipeline.yml").read_text().replace("  orders:", "  sold:"))
+    projects.write(projects.take(both, pipeline=shop), shop, "shop", "", again=True)
+    assert "from sold AS `orders`" in (shop / "views" / "b.sql").read_text()
+
+
 def test_a_query_or_a_project(tmp_path, capsys):
     assert run("--to", str(tmp_path / "x")) == 1
     assert run("SELECT 1 AS one", "--to", str(tmp_path / "x"), "--again") == 1
