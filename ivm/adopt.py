@@ -120,8 +120,9 @@ def look(
     at = {w.lower(): places.get(w.lower()) or _place(w, folder) for w in written}
     own = {w: [n for n, place in (kept or {}).items() if same_place(place, at[w])] for w in at}
     names = _names(written, known, own, kept or ())
-    if bound := {name for sql in views.values() for name in captured(sql, names)}:
-        names = _names(written, known | bound, own, kept or ())
+    while bound := {name for sql in views.values() for name in captured(sql, names)}:  # others may be, by the new names
+        known |= bound
+        names = _names(written, known, own, kept or ())
     tables = [_table(names[w.lower()], w, at[w.lower()]) for w in written]
     called = {v: renamed(sql, names) for v, sql in views.items()}
     return Adoption(tuple(_with_references(tables, called.values())), called)

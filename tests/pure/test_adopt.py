@@ -74,6 +74,12 @@ def test_a_table_is_not_taken_for_an_entry_of_with():
     hidden = "WITH orders AS (SELECT id FROM web.orders) SELECT o.id FROM orders o JOIN web.orders w ON w.id = o.id"
     called = hidden.replace("web.orders)", "web_orders AS `orders`)").replace("web.orders w", "web_orders w")
     assert look({"v": hidden}).views == {"v": called}
+    twice = (
+        "WITH orders AS (SELECT id FROM web.orders), web_orders AS (SELECT id FROM orders WHERE id > 1) "
+        "SELECT o.id FROM web.orders o LEFT ANTI JOIN web_orders USING (id)"
+    )
+    called = twice.replace("web.orders)", "web_orders_1 AS `orders`)").replace("web.orders o", "web_orders_1 o")
+    assert look({"v": twice}).views == {"v": called}, "the second name is another entry's"
     own = "WITH orders AS (SELECT id FROM web.orders) SELECT id FROM orders"
     assert look({"v": own}).views == {"v": own.replace("web.orders", "orders")}, "there it means the table"
 
