@@ -118,6 +118,7 @@ def look(
     if strangers := sorted(set(places) - set(read)):
         raise ConfigError(f"No query reads {', '.join(strangers)}.", f"They read: {', '.join(written) or 'no table'}.")
     at = {w.lower(): places.get(w.lower()) or _place(w, folder) for w in written}
+    _check_distinct([w for w in written if w.lower() not in places and not is_path(w)], at)
     own = {w: [n for n, place in (kept or {}).items() if same_place(place, at[w])] for w in at}
     names = _names(written, known, own, kept or ())
     while bound := {name for sql in views.values() for name in captured(sql, names)}:  # others may be, by the new names
@@ -179,6 +180,21 @@ def _place(written: str, folder: str) -> str:
         if (below / "_delta_log").exists():
             return below.url
     return written
+
+
+def _check_distinct(written: Iterable[str], at: Mapping[str, str]) -> None:
+    """Raises ConfigError for tables that would lie in one folder only because they end in its name.
+
+    `orders` and `sales.orders` may be one table, which lies in the current database; `web.orders` is another one.
+    """
+    seen: dict[str, str] = {}
+    for text in sorted(written, key=lambda t: -t.count(".")):
+        longest = seen.setdefault(at[text.lower()], text)
+        if not f".{longest}".lower().endswith(f".{text}".lower()):
+            raise ConfigError(
+                f"{longest} and {text} would both be the table at {at[text.lower()]}.",
+                f"Say with --table which one lies where: --table {longest}=PLACE --table {text}=PLACE.",
+            )
 
 
 def _table(name: str, written: str, location: str) -> Table:

@@ -70,6 +70,15 @@ def test_where_a_table_lies(lake, tmp_path):
         look(queries("DROP TABLE t"))
 
 
+def test_two_tables_of_one_name_do_not_lie_in_one_folder(lake):
+    both = {"v": "SELECT id FROM sales.Orders UNION ALL SELECT id FROM web.Orders"}
+    with pytest.raises(ConfigError, match=r"sales.Orders and web.Orders would both be the table at") as error:
+        look(both, str(lake))
+    assert "--table sales.Orders=PLACE" in error.value.hint
+    found = look(both, str(lake), {"web.orders": "web.Orders"})
+    assert [(t.name, t.location) for t in found.tables] == [("Orders", f"{lake}/Orders"), ("web_Orders", "web.Orders")]
+
+
 def test_a_table_is_not_taken_for_an_entry_of_with():
     hidden = "WITH orders AS (SELECT id FROM web.orders) SELECT o.id FROM orders o JOIN web.orders w ON w.id = o.id"
     called = hidden.replace("web.orders)", "web_orders AS `orders`)").replace("web.orders w", "web_orders w")
