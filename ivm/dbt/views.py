@@ -9,7 +9,7 @@ is made of stays with dbt, and each of these is named, with the reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ivm.adopt import captured, renamed
@@ -70,12 +70,14 @@ def views(project: Project, models: Sequence[Model]) -> dict[str, str]:
     return {check_name(m.name, "view"): called(f"Model {m.name}", m.sql, models, m.relation) for m in models}
 
 
-def called(what: str, sql: str, models: Iterable[Model], own: str = "") -> str:
+def called(what: str, sql: str, models: Sequence[Model], own: str = "") -> str:
     """A query with the tables of models called by their views' names; `own` is the table that it would fill.
 
-    Raises ViewError for what is no query, ConfigError for one that reads its own table, or whose WITH hides a view.
+    Raises ViewError for what is no query, ConfigError for one that reads its own table, whose WITH hides a view, or
+    that reads a table without a schema by a view's name.
     """
     names = {m.relation.lower(): m.name for m in models}
+    views = {v.lower() for v in names.values()}
     try:
         read = {t.lower() for t, *_ in relation_tables(sql)}
         hidden = captured(sql, names)
@@ -85,6 +87,12 @@ def called(what: str, sql: str, models: Iterable[Model], own: str = "") -> str:
         raise ConfigError(
             f"{what} reads its own table {own}.",
             "A view is a query of other tables: leave that part out, or leave the model to dbt (--model names others).",
+        )
+    if bare := sorted(read & views - set(names)):
+        raise ConfigError(
+            f"{what} reads {bare[0]}, a table without a schema that is called as a model's view.",
+            f"Write ref('{bare[0]}') where the model is meant, and the table's schema where it isn't; or leave it to "
+            "dbt (--model names others).",
         )
     if hidden:
         name = min(hidden)

@@ -183,6 +183,15 @@ def test_what_is_refused(tmp_path, change, message):
         projects.take(changed(tmp_path, change))
 
 
+def test_a_table_without_a_schema_is_not_the_model_of_that_name(tmp_path):
+    models = {"Orders": "select id from raw.orders", "c": "select id from orders"}
+    with pytest.raises(ConfigError, match="Model c reads orders, a table without a schema"):
+        projects.take(of_orders(tmp_path, **models))
+    file = of_orders(tmp_path, **models)
+    file.write_text(file.read_text().replace('"shop.Orders"', '"orders"'))
+    assert projects.take(file).adoption.views["c"].endswith("select id from Orders"), "the model itself is called so"
+
+
 def test_sql_that_is_no_query_is_refused_by_name(tmp_path):
     with pytest.raises(ViewError, match="Model best: A view is one SELECT"):
         projects.take(changed(tmp_path, set_in("best", compiled_code="drop table t")))
