@@ -64,6 +64,13 @@ def views(project: Project, models: Sequence[Model]) -> dict[str, str]:
             f"Run `{COMPILE}` (a model with full_refresh: false needs that taken out for it), and leave "
             "run_results.json beside the manifest.",
         )
+    if batched := [m for m in models if m.id in project.batched]:
+        raise ConfigError(
+            f"{_listed(batched)} incremental by microbatch: what dbt builds begins at the model's `begin`, which the "
+            "compiled SQL doesn't say.",
+            "Write that into the query (WHERE event_time >= ...) and name another incremental_strategy, or leave the "
+            "model to dbt (--model names others).",
+        )
     twice = [name for name, times in Counter(m.name.lower() for m in models).items() if times > 1]
     if twice:
         raise ConfigError(f"Several models are called {twice[0]}.", "Rename one, or name other models with --model.")
@@ -110,6 +117,8 @@ def left(project: Project, models: Sequence[Model]) -> list[Left]:
         if m in models:
             if m.hooks:
                 found.append(Left(m.name, "its hooks are not run"))
+            if m.header:
+                found.append(Left(m.name, "its sql_header is not run: what it sets or defines has to be there for ivm"))
             if m.momentary:
                 found.append(Left(m.name, f"its SQL holds {m.momentary} as of the compilation"))
         elif m.language != "sql":

@@ -169,6 +169,7 @@ def test_a_model_reads_the_table_of_one_in_python(tmp_path):
         (lambda d: d["nodes"]["model.shop.best"].pop("compiled_code"), "best is not compiled"),
         (lambda d: d["metadata"].update(invocation_id="another"), "Model daily is incremental, and nothing proves"),
         (configured("daily", full_refresh=False), "Model daily is incremental, and nothing proves"),
+        (configured("daily", incremental_strategy="microbatch", begin="2026-01-01"), "daily is incremental by microb"),
         (set_in("best", compiled_code="select 1 as one from shop.best"), "reads its own table shop.best"),
         (set_in("best", name=ORPHANS), "is called as another test or a model"),
         (set_in("best", name="Revenue"), "Several models are called revenue"),
@@ -221,6 +222,33 @@ def test_what_is_of_the_moment_is_named(tmp_path):
     assert ("best", "its SQL holds run_started_at as of the compilation") in found
     assert ("daily", "its SQL holds an answer of the warehouse as of the compilation") in found
     assert ("revenue", "its hooks are not run") in found
+
+
+def test_what_is_of_the_moment_in_what_a_model_contains(tmp_path):
+    def change(data):
+        data["macros"]["macro.shop.is_test"]["macro_sql"] = "{{ modules.datetime.datetime.now() }}"
+        lines = data["nodes"]["model.shop.stg_lines"]
+        lines["raw_code"] = "select '{{ invocation_id }}' as at"
+        lines["depends_on"]["macros"] = ["macro.dbt.run_query"]
+
+    found = {(one.what, one.why) for one in projects.take(changed(tmp_path, change)).left}
+    assert ("stg_orders", "its SQL holds modules.datetime as of the compilation") in found
+    assert ("revenue", "its SQL holds invocation_id, an answer of the warehouse as of the compilation") in found
+
+
+def test_a_header_is_named(tmp_path):
+    found = projects.take(changed(tmp_path, configured("best", sql_header="set x = 1;"))).left
+    assert "its sql_header is not run" in next(one.why for one in found if one.what == "best")
+
+
+@pytest.mark.parametrize("cut", [{"empty": True}, {"sample": "3 days"}])
+def test_a_compilation_that_leaves_rows_out_is_refused(tmp_path, cut):
+    file = changed(tmp_path, lambda d: None)
+    results = json.loads(file.with_name("run_results.json").read_text())
+    results["args"] |= {"empty": False, "sample": None} | cut
+    file.with_name("run_results.json").write_text(json.dumps(results))
+    with pytest.raises(ConfigError, match=f"compiled with --{next(iter(cut))}, which leaves rows out"):
+        read(file)
 
 
 @pytest.mark.parametrize(
