@@ -73,7 +73,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Test:
-    """A test: `kind` is the generic test's name (`dbt_utils.x` of a package), "" where it is a query of its own."""
+    """A test: `kind` is the generic test's name, "" where it is a query of its own.
+
+    dbt's own have their name alone; those of a package or of the project itself have its name before (`dbt_utils.x`).
+    """
 
     __test__ = False  # pytest takes it for one
 
@@ -84,6 +87,7 @@ class Test:
     arguments: Mapping[str, Any]
     settings: Mapping[str, Any]
     sql: str
+    reads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -233,18 +237,33 @@ def _given(node: Mapping[str, Any], name: str) -> Given:
 
 def _test(node: Mapping[str, Any]) -> Test:
     meta, config = node.get("test_metadata") or {}, node["config"]
-    kind = ".".join(p for p in (meta.get("namespace"), meta.get("name")) if p)
     arguments = {k: v for k, v in (meta.get("kwargs") or {}).items() if k not in ("model", "column_name")}
     reads = node["depends_on"]["nodes"]
     return Test(
         node["alias"],
-        kind,
+        _kind(meta, node["depends_on"]["macros"]),
         node.get("attached_node") or (reads[0] if len(reads) == 1 else ""),
         (node.get("column_name") or "").strip("`"),
         arguments,
         {k: config.get(k) for k in ("severity", "where", "limit", "fail_calc", "warn_if", "error_if")},
         one_statement(node.get("compiled_code") or ""),
+        tuple(reads),
     )
+
+
+def _kind(meta: Mapping[str, Any], macros: Iterable[str]) -> str:
+    """The name of a generic test, of whose macro dbt names no package where it is dbt's own or the project's.
+
+    >>> _kind({"name": "unique", "namespace": None}, ["macro.dbt.test_unique"])
+    'unique'
+    >>> _kind({"name": "unique", "namespace": None}, ["macro.shop.test_unique", "macro.dbt.get_where_subquery"])
+    'shop.unique'
+    """
+    name, package = meta.get("name") or "", meta.get("namespace") or ""
+    found = [m.split(".")[1] for m in macros if m.rpartition(".")[2] == f"test_{name}"]
+    if name and not package and "dbt" not in found:
+        package = found[0] if found else "another"
+    return f"{package}.{name}" if package else name
 
 
 def _called(node: Mapping[str, Any], calls: Mapping[str, tuple[str, ...]]) -> set[str]:

@@ -21,7 +21,7 @@ from ivm.sql.text import relation_tables
 #: A model that says so wants to be a view of ivm's.
 DECLARED = "ivm"
 #: Models without a table that a source could be.
-_NO_TABLES = {"ephemeral", "view", DECLARED}
+NO_TABLES = {"ephemeral", "view", DECLARED}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def chosen(project: Project, names: Sequence[str] = ()) -> tuple[Model, ...]:
         )
     start = [m.id for m in made if m.name in names] or [m.id for m in made if m.materialized == DECLARED]
     edges = {
-        m.id: [r for r in m.reads if r in project.models and project.models[r].materialized in _NO_TABLES]
+        m.id: [r for r in m.reads if r in project.models and project.models[r].materialized in NO_TABLES]
         for m in project.models.values()
     }
     taken = reached(start or [m.id for m in made], edges)

@@ -260,6 +260,10 @@ def test_a_compilation_that_leaves_rows_out_is_refused(tmp_path, cut):
         ({"test_metadata": {"name": "accepted_values", "kwargs": {"values": ["{{ var('x') }}"]}}}, "when dbt runs"),
         ({"test_metadata": {"namespace": "dbt_utils", "name": "not_constant", "kwargs": {}}}, "dbt_utils.not_constant"),
         ({"attached_node": "model.shop.forecast"}, "no view of the pipeline"),
+        (
+            {"depends_on": {"macros": ["macro.shop.test_accepted_values"], "nodes": []}},
+            "shop.accepted_values has no expectation in its place",
+        ),
     ],
 )
 def test_tests_that_stay_with_dbt(tmp_path, change, why):
@@ -273,6 +277,25 @@ def test_tests_that_stay_with_dbt(tmp_path, change, why):
     taken = projects.take(changed(tmp_path, altered))
     assert why in next(one.why for one in taken.left if one.what == name)
     assert len(taken.adoption.checks["stg_orders"]["state"]) == 2
+
+
+def test_a_test_that_reads_a_view_of_dbt_stays_with_dbt(lake, tmp_path):
+    def change(data):
+        test = next(n for n in data["nodes"].values() if n["alias"] == ORPHANS)
+        test["compiled_code"] = test["compiled_code"].replace("shop.regions", "shop.best")
+        test["depends_on"]["nodes"] = ["model.shop.stg_orders", "model.shop.best"]
+
+    file = changed(tmp_path, change)
+    assert ORPHANS in projects.take(file, ["stg_orders"]).adoption.views, "best is a table"
+
+    def viewed(data):
+        change(data)
+        configured("best", materialized="view")(data)
+
+    taken = projects.take(changed(tmp_path, viewed), ["stg_orders"])
+    assert list(taken.adoption.views) == ["stg_orders"]
+    assert "reads the model best, which has no table" in next(o.why for o in taken.left if o.what == ORPHANS)
+    assert ORPHANS in projects.take(changed(tmp_path, viewed), places=places(lake)).adoption.views, "best is a view"
 
 
 def test_a_test_whose_sql_hides_a_model_stays_with_dbt(tmp_path):
