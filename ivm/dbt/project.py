@@ -96,7 +96,9 @@ def write(taken: Taken, folder: Path, name: str, root: str, again: bool = False)
     """
     files = _replace(taken.adoption, folder) if again else adopt.write(taken.adoption, folder, name, root)
     place = Location.of(load_folder(folder).root)
-    known = {id_: {"table": table_ref((place / view).url), "md5": md5} for id_, (view, md5) in taken.declared.items()}
+    # A view is published under its name in lower case, see `ivm.trace.store.Layout.table`.
+    at = {id_: table_ref((place / view.lower()).url) for id_, (view, _) in taken.declared.items()}
+    known = {id_: {"table": at[id_], "md5": md5} for id_, (_, md5) in taken.declared.items()}
     if known:
         with writing(folder):
             (folder / VARS).write_text(json.dumps({"ivm_views": known}, indent=2) + "\n", encoding="utf-8")

@@ -427,6 +427,21 @@ def test_again_a_model_is_called_as_a_source(tmp_path):
     assert "from sold AS `orders`" in (shop / "views" / "b.sql").read_text()
 
 
+@pytest.mark.usefixtures("without_a_jvm")
+def test_where_a_model_with_capitals_is_published(lake, tmp_path):
+    def change(data):
+        set_in("stg_orders", name="Stg_Orders")(data)
+        configured("stg_orders", materialized="ivm")(data)
+        data["nodes"] = {i: n for i, n in data["nodes"].items() if not i.startswith("test.")}
+
+    taken = projects.take(changed(tmp_path, change), places={"raw.orders": str(lake / "orders")})
+    projects.write(taken, tmp_path / "shop", "shop", "./out")
+    pipe = Pipeline.load(tmp_path / "shop", DuckSession())
+    assert pipe.refresh().ok
+    (known,) = json.loads((tmp_path / "shop" / "dbt_vars.json").read_text())["ivm_views"].values()
+    assert DeltaTable(known["table"].removeprefix("delta.").strip("`")).version() >= 0
+
+
 def test_a_query_or_a_project(tmp_path, capsys):
     assert run("--to", str(tmp_path / "x")) == 1
     assert run("SELECT 1 AS one", "--to", str(tmp_path / "x"), "--again") == 1
