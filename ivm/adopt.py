@@ -117,7 +117,7 @@ def look(
     written = list(read.values())
     if strangers := sorted(set(places) - set(read)):
         raise ConfigError(f"No query reads {', '.join(strangers)}.", f"They read: {', '.join(written) or 'no table'}.")
-    at = {w.lower(): places.get(w.lower()) or _place(w, folder) for w in written}
+    at = {w.lower(): _absolute(places.get(w.lower()) or _place(w, folder), w) for w in written}
     _check_distinct([w for w in written if w.lower() not in places and not is_path(w)], at)
     own = {w: [n for n, place in (kept or {}).items() if same_place(place, at[w])] for w in at}
     names = _names(written, known, own, kept or ())
@@ -182,6 +182,14 @@ def _place(written: str, folder: str) -> str:
     return written
 
 
+def _absolute(place: str, written: str) -> str:
+    """A place as a pipeline takes it, which looks for a relative path in its own folder and not in the current one."""
+    if not is_path(place):
+        return place
+    found = parameters.location(place, f"the place of {written}")
+    return found if parameters.is_url(found) else os.path.abspath(found)
+
+
 def _check_distinct(written: Iterable[str], at: Mapping[str, str]) -> None:
     """Raises ConfigError for tables that would lie in one folder only because they end in its name.
 
@@ -200,20 +208,19 @@ def _check_distinct(written: Iterable[str], at: Mapping[str, str]) -> None:
 def _table(name: str, written: str, location: str) -> Table:
     if not is_path(location):
         return Table(name, written, location)
-    place = parameters.location(location, f"the place of {written}")
-    table = RustTable(place)
+    table = RustTable(location)
     try:
         found = table.snapshot()
     except Exception as error:
         raise SourceError(
-            f"{written} is not a Delta table at {place}: {str(error).splitlines()[0]}.",
-            f"Say where it lies: --table {name}=PATH.",
+            f"{written} is not a Delta table at {location}: {str(error).splitlines()[0]}.",
+            f"Say where it lies: --table {written}=PATH.",
         ) from error
     feed = str(found.properties.get(FEED, "false")).lower() == "true"
     if table.refusal(Verb.READ):
-        return Table(name, written, place, feed)
+        return Table(name, written, location, feed)
     rows, key = counted_key(table, found.columns)
-    return Table(name, written, place, feed, rows, key)
+    return Table(name, written, location, feed, rows, key)
 
 
 def counted_key(table: RustTable, columns: Sequence[Column]) -> tuple[int, tuple[str, ...]]:

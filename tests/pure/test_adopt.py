@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ivm.adopt import look, queries, write
 from ivm.cli.main import main
+from ivm.config import load_folder
 from ivm.errors import ConfigError, SourceError, ViewError
 from ivm.feed.history import FEED
 from ivm.pipeline import Pipeline
@@ -68,6 +69,16 @@ def test_where_a_table_lies(lake, tmp_path):
         look({"v": "SELECT 1 AS one FROM t"}, places={"other": str(tmp_path)})
     with pytest.raises(ViewError, match="one SELECT"):
         look(queries("DROP TABLE t"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "given"), [("SELECT id FROM Orders", {"orders": "lake/Orders"}), ("SELECT id FROM delta.`lake/Orders`", {})]
+)
+def test_a_relative_path_means_the_current_folder(lake, tmp_path, monkeypatch, sql, given):
+    monkeypatch.chdir(tmp_path)
+    found = look({"v": sql}, places=given)
+    write(found, tmp_path / "pipelines" / "shop", "shop")
+    assert [s.location for s in load_folder(tmp_path / "pipelines" / "shop").sources] == [f"{lake}/Orders"]
 
 
 def test_two_tables_of_one_name_do_not_lie_in_one_folder(lake):
