@@ -217,6 +217,24 @@ def test_a_view_that_is_left_out_is_a_table_for_those_that_read_it(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("head", "written_as", "places"),
+    [
+        ("catalog: lake\n", "lake.default.orders", ["lake.default.orders"]),
+        ("catalog: lake\n", "orders", ["lake.default.orders"]),
+        ("catalog: lake\n", "Orders o, lake.default.Orders", ["lake.default.Orders"]),
+        ("catalog: lake\n", "sales.orders", ["lake.sales.orders"]),
+        ("database: shop\n", "shop.orders o, orders", ["shop.orders"]),
+        ("database: shop\n", "spark_catalog.shop.orders", ["spark_catalog.shop.orders"]),
+        ("", "default.orders", ["default.orders"]),
+        ("", "orders", ["orders"]),
+    ],
+)
+def test_no_part_of_a_tables_name_is_lost(tmp_path, head, written_as, places):
+    file = written(tmp_path / "p", head=head, a__sql=f"CREATE MATERIALIZED VIEW v AS SELECT 1 AS id FROM {written_as}")
+    assert [t.location for t in project.look(project.read(file), "", {}).tables] == places
+
+
+@pytest.mark.parametrize(
     ("sql", "said"),
     [
         ("SELECT * FROM STREAM t", "it reads a stream"),
