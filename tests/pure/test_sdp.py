@@ -350,6 +350,40 @@ def test_properties_in_every_spelling():
     assert found.sql == "SELECT 1"
 
 
+@pytest.mark.parametrize(
+    ("header", "clause"),
+    [
+        ("(id BIGINT, CONSTRAINT c EXPECT (id > 0) ON VIOLATION DROP ROW)", "CONSTRAINT"),
+        ("(name STRING COLLATE UTF8_LCASE)", "COLLATE"),
+        ("(name STRING MASK hidden)", "MASK"),
+        ("(id BIGINT, PRIMARY KEY (id))", "PRIMARY"),
+        ("WITH ROW FILTER f ON (id)", "WITH"),
+        ("COMMENT 'x' SCHEDULE EVERY 1 HOUR", "SCHEDULE"),
+        ("TBLPROPERTIES ('a' = 'b') TRIGGER ON UPDATE", "TRIGGER"),
+    ],
+)
+def test_a_header_that_is_not_known_leaves_a_definition_out(tmp_path, header, clause):
+    sql = f"{MV.format('1')}; CREATE MATERIALIZED VIEW v {header} AS SELECT id FROM t"
+    found = project.read(written(tmp_path / "p", a__sql=sql))
+    assert list(found.views) == ["v1"]
+    assert f"left out: its definition has the clause {clause}, of which nothing can be made" in found.left[0]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "(constraint, mask, `b c` COMMENT 'x')",
+        "(id BIGINT NOT NULL COMMENT 'MASK', s STRUCT<a: DECIMAL(3, 1), b: ARRAY<STRING>>)",
+        "USING delta PARTITIONED BY (a) CLUSTER BY AUTO COMMENT 'as' OPTIONS (a 'b') LOCATION '/x'",
+        "CLUSTERED BY (id) SORTED BY (id DESC) INTO 4 BUCKETS PARTITIONED BY (bucket(4, id), day)",
+        'cluster by (a, b) comment "x"',
+    ],
+)
+def test_a_header_that_is_known(header):
+    (found,) = statements.read(f"CREATE MATERIALIZED VIEW v {header} AS SELECT 1 AS one", "f")
+    assert (found.sql, found.reason) == ("SELECT 1 AS one", "")
+
+
 PYTHON = """
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
