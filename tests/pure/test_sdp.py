@@ -449,6 +449,22 @@ dp.create_auto_cdc_flow("s", source="x", keys=["id"], sequence_by="at")
         views(tmp_path / "q", a__py=code + "@dp.materialized_view\ndef v(): return spark.table('t')")
 
 
+def test_what_a_temporary_view_loses_is_told(tmp_path):
+    python = """
+from pyspark import pipelines as dp
+@dp.temporary_view(spark_conf={"spark.sql.ansi.enabled": "false"})
+def part(): return spark.table("t")
+"""
+    sql = """
+        CREATE TEMPORARY VIEW named (a, b) COMMENT 'x' AS SELECT 1, 2;
+        CREATE MATERIALIZED VIEW v AS SELECT * FROM part, named
+    """
+    assert project.read(written(tmp_path / "p", a__py=python, b__sql=sql)).left == (
+        "part (transformations/a.py:3) is taken over without spark_conf",
+        "named (transformations/b.sql:2) is taken over without COMMENT",
+    )
+
+
 def test_a_file_that_fails_is_refused(tmp_path):
     from pyspark.sql import SparkSession
 
