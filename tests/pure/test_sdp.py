@@ -416,6 +416,7 @@ def kept():
         ('spark.conf.set("a", "b")', "it calls spark.conf.set"),
         ('spark.table("t")["a"]', "it takes a column of a DataFrame, which has no SQL"),
         ("3", "its function returns int, where spark.sql or spark.table was expected"),
+        ("exit(3)", "its function can't be run without a session: it ends the process by sys.exit(3)"),
         ("1 / 0", "its function can't be run without a session: ZeroDivisionError: division by zero"),
     ],
 )
@@ -473,6 +474,7 @@ def test_a_file_that_fails_is_refused(tmp_path):
         [
             ('rows = spark.sql("SELECT 1").collect()', "without a session: it calls DataFrame.collect, and"),
             ("import nowhere_to_be_found", "ModuleNotFoundError"),
+            ("import sys; sys.exit()", r"without a session: it ends the process by sys.exit\(None\)"),
         ]
     ):
         with pytest.raises(ConfigError, match=said):
