@@ -89,7 +89,7 @@ def queries(given: str, name: str = "adopted") -> dict[str, str]:
     """
     try:
         place = Path(given)
-        found = sorted(place.glob("*.sql")) if place.is_dir() else [place] if place.is_file() else None
+        found = _files(place) if place.is_dir() else [place] if place.is_file() else None
     except (OSError, ValueError):  # too long for a path, or no path at all
         found = None
     if found is None:
@@ -97,6 +97,11 @@ def queries(given: str, name: str = "adopted") -> dict[str, str]:
     if not found:
         raise ConfigError(f"There is no .sql file in {given}.", "Name a folder of queries, or give a SELECT.")
     return {check_name(f.stem, "view"): one_statement(read_text(f)) for f in found}
+
+
+def _files(folder: Path) -> list[Path]:
+    """The queries of a folder: what a pipeline would take for view files there."""
+    return sorted(f for f in folder.iterdir() if f.name.lower().endswith(".sql") and not f.name.startswith("."))
 
 
 def look(

@@ -109,7 +109,8 @@ def test_a_folder_of_queries_becomes_a_pipeline_that_runs(lake, tmp_path, monkey
     folder = tmp_path / "queries"
     folder.mkdir()
     (folder / "totals.sql").write_text(SQL + ";\n")
-    (folder / "rich.sql").write_text("SELECT cust_id FROM totals WHERE total > 7")
+    (folder / ".hidden.sql").write_text("nothing")
+    (folder / "rich.SQL").write_text("SELECT cust_id FROM totals WHERE total > 7")
     found = look(queries(str(folder)), str(lake))
     assert {t.name for t in found.tables} == {"Orders", "lines"}, "a view is no table"
     files = write(found, tmp_path / "shop", "shop")
