@@ -55,6 +55,8 @@ class Model:
     momentary: str = ""
     #: It has SQL that dbt runs before its query.
     header: bool = False
+    #: Its text as it is written, before dbt compiles it.
+    raw: str = ""
 
     @property
     def ephemeral(self) -> bool:
@@ -228,6 +230,7 @@ def _model(node: Mapping[str, Any], momentary: str) -> Model:
         bool(config.get("pre-hook") or config.get("post-hook")),
         momentary,
         bool(config.get("sql_header")),
+        node["raw_code"],
     )
 
 

@@ -18,8 +18,8 @@ from ivm import adopt
 from ivm.adopt import Adoption, look, made_files, same_place
 from ivm.config import load_folder
 from ivm.dbt.checks import checks
-from ivm.dbt.manifest import Project, read
-from ivm.dbt.views import DECLARED, Left, chosen, left, views
+from ivm.dbt.manifest import Model, Project, read
+from ivm.dbt.views import DECLARED, Left, chosen, left, views, within
 from ivm.errors import ConfigError
 from ivm.files import read_text, writing
 from ivm.names import is_path, table_ref
@@ -27,20 +27,30 @@ from ivm.storage.location import Location
 
 #: Begin a file that came from dbt.
 MARK, HEADING = "-- dbt: ", "# dbt: its tests; `ivm adopt --again` writes this file anew.\n"
-#: What `dbt run --vars` is given: where each view of a model materialized as 'ivm' lies, and of which SQL it is.
+#: What `dbt run --vars` is given: where each view of a model materialized as 'ivm' lies, and of which text it is.
 VARS = "dbt_vars.json"
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What would be written, and what stays with dbt (`left`).
+class Declared:
+    """A model that is materialized as 'ivm': its view, and a hash of its compiled SQL.
 
-    `declared` is, by id of each model that is materialized as 'ivm', its view and a hash of its SQL.
+    `under` are the models that are views under it, too, each with a hash of its text: dbt has their compiled SQL when
+    it writes a manifest, and not when it builds the model.
     """
+
+    view: str
+    md5: str
+    under: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What would be written, and what stays with dbt (`left`). `declared` are models materialized as 'ivm', by id."""
 
     adoption: Adoption
     left: tuple[Left, ...]
-    declared: Mapping[str, tuple[str, str]]
+    declared: Mapping[str, Declared]
 
 
 def take(
@@ -69,12 +79,17 @@ def take(
     return Taken(
         Adoption(found.tables, found.views, checks=rules, heading=HEADING, left=told),
         stays,
-        {m.id: (m.name, fingerprint(m.sql)) for m in models if m.materialized == DECLARED},
+        {m.id: _declared(project, m) for m in models if m.materialized == DECLARED},
     )
 
 
+def _declared(project: Project, model: Model) -> Declared:
+    under = sorted(within(project, [model.id]) - {model.id})
+    return Declared(model.name, fingerprint(model.sql), {i: fingerprint(project.models[i].raw) for i in under})
+
+
 def fingerprint(sql: str) -> str:
-    """A hash of compiled SQL, as dbt's `local_md5` makes it of the same text.
+    """A hash of a text, as dbt's `local_md5` makes it of the same text.
 
     >>> fingerprint("select 1")
     '95adb6e77a0884d9e50232cb8c5c969d'
@@ -97,8 +112,10 @@ def write(taken: Taken, folder: Path, name: str, root: str, again: bool = False)
     files = _replace(taken.adoption, folder) if again else adopt.write(taken.adoption, folder, name, root)
     place = Location.of(load_folder(folder).root)
     # A view is published under its name in lower case, see `ivm.trace.store.Layout.table`.
-    at = {id_: table_ref((place / view.lower()).url) for id_, (view, _) in taken.declared.items()}
-    known = {id_: {"table": at[id_], "md5": md5} for id_, (_, md5) in taken.declared.items()}
+    known = {
+        id_: {"table": table_ref((place / d.view.lower()).url), "md5": d.md5, "under": dict(d.under)}
+        for id_, d in taken.declared.items()
+    }
     if known:
         with writing(folder):
             (folder / VARS).write_text(json.dumps({"ivm_views": known}, indent=2) + "\n", encoding="utf-8")

@@ -9,7 +9,7 @@ is made of stays with dbt, and each of these is named, with the reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ivm.adopt import captured, renamed
@@ -45,12 +45,17 @@ def chosen(project: Project, names: Sequence[str] = ()) -> tuple[Model, ...]:
             f"There are: {', '.join(m.name for m in made) or 'none'}.",
         )
     start = [m.id for m in made if m.name in names] or [m.id for m in made if m.materialized == DECLARED]
+    taken = within(project, start or [m.id for m in made])
+    return tuple(m for m in made if m.id in taken)
+
+
+def within(project: Project, start: Iterable[str]) -> set[str]:
+    """Models by their ids, and those that they read and that have no table of their own."""
     edges = {
         m.id: [r for r in m.reads if r in project.models and project.models[r].materialized in NO_TABLES]
         for m in project.models.values()
     }
-    taken = reached(start or [m.id for m in made], edges)
-    return tuple(m for m in made if m.id in taken)
+    return reached(start, edges)
 
 
 def views(project: Project, models: Sequence[Model]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import json
 import re
 
 import duckdb
+import jinja2
 import pytest
 import yaml
 from deltalake import DeltaTable
@@ -18,7 +19,7 @@ from ivm.dbt import project as projects
 from ivm.dbt.manifest import read
 from ivm.errors import ConfigError, ViewError
 from ivm.pipeline import Pipeline
-from tests.dbt_project import MANIFEST, TABLES, put, write_tables
+from tests.dbt_project import MANIFEST, PACKAGE, TABLES, put, write_tables
 from tests.pure.duck import duck
 from tests.pure.duck_session import DuckSession
 
@@ -425,6 +426,50 @@ def test_again_a_model_is_called_as_a_source(tmp_path):
     (shop / "pipeline.yml").write_text((shop / "pipeline.yml").read_text().replace("  orders:", "  sold:"))
     projects.write(projects.take(both, pipeline=shop), shop, "shop", "", again=True)
     assert "from sold AS `orders`" in (shop / "views" / "b.sql").read_text()
+
+
+def adopted(known, model, sql, nodes):
+    """What the package's macro `adopted` returns or raises, with stand-ins for what dbt gives it."""
+
+    def refuse(message):
+        raise ConfigError(message)
+
+    returned = []
+    macro = re.search(r"\{% macro adopted.*?endmacro %\}", (PACKAGE / "macros" / "ivm.sql").read_text(), re.S)[0]
+    context = {
+        "var": lambda name, default: known,
+        "local_md5": projects.fingerprint,
+        "graph": {"nodes": nodes},
+        "exceptions": {"raise_compiler_error": refuse},
+        "return": returned.append,
+    }
+    jinja2.Template(macro + "{{ adopted(model, sql) }}").render(context, model=model, sql=sql)
+    return returned[0]
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_the_macro_takes_what_was_adopted_and_nothing_older(lake, tmp_path):
+    file = changed(tmp_path, configured("revenue", materialized="ivm"))
+    projects.write(projects.take(file, places=places(lake)), tmp_path / "shop", "shop", "./out")
+    known = json.loads((tmp_path / "shop" / "dbt_vars.json").read_text())["ivm_views"]
+    revenue = "model.shop.revenue"
+    assert sorted(known[revenue]["under"]) == ["model.shop.stg_lines", "model.shop.stg_orders"]
+    nodes = json.loads(file.read_text())["nodes"]
+    sql = nodes[revenue]["compiled_code"]
+    assert adopted(known, revenue, sql, nodes)["table"].endswith("/out/revenue`")
+    for known_, model, text, said in (
+        (None, revenue, sql, "needs to know what ivm adopted"),
+        (known, "model.shop.best", sql, "has not adopted model.shop.best"),
+        (known, revenue, sql + " limit 1", "keeps an older query of model.shop.revenue"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            adopted(known_, model, text, nodes)
+    nodes["model.shop.stg_orders"]["raw_code"] += " and status = 'paid'"
+    with pytest.raises(ConfigError, match=r"over an older model.shop.stg_orders: .*--again"):
+        adopted(known, revenue, sql, nodes)
+    del nodes["model.shop.stg_orders"]
+    with pytest.raises(ConfigError, match=r"over an older model.shop.stg_orders"):
+        adopted(known, revenue, sql, nodes)
 
 
 @pytest.mark.usefixtures("without_a_jvm")
