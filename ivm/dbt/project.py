@@ -125,10 +125,10 @@ def write(taken: Taken, folder: Path, name: str, root: str, again: bool = False)
 
 def _replace(adoption: Adoption, folder: Path) -> list[str]:
     """Write views and checks anew. pipeline.yml is its owner's: raises ConfigError where it lacks a source."""
-    file, sources = folder / "pipeline.yml", {s.name.lower(): s.location for s in load_folder(folder).sources}
+    owned, sources = folder / "pipeline.yml", {s.name.lower(): s.location for s in load_folder(folder).sources}
     if clash := next((v for v in adoption.views if v.lower() in sources), None):
         raise ConfigError(
-            f"{file} has a source {clash}, and the project a model or a test that is called so.",
+            f"{owned} has a source {clash}, and the project a model or a test that is called so.",
             "Rename the source there (its place says which one it is), and repeat this.",
         )
     lacking = [t for t in adoption.tables if not same_place(t.location, sources.get(t.name.lower(), ""))]
@@ -136,7 +136,7 @@ def _replace(adoption: Adoption, folder: Path) -> list[str]:
         first = lacking[0]
         entry = f"{first.name}: {{{'path' if is_path(first.location) else 'table'}: {first.location}}}"
         raise ConfigError(
-            f"{file} has no source {', '.join(t.name for t in lacking)}, which the views read now: "
+            f"{owned} has no source {', '.join(t.name for t in lacking)}, which the views read now: "
             f"none lies at {first.location}, as {first.written} does.",
             f"Add it there (`{entry}`); or, if a source that is there stands for it, give that this place, or say "
             f"with --table {first.written}=PLACE where it lies. Then repeat this.",
