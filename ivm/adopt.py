@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def queries(given: str, name: str = "adopted") -> dict[str, str]:
     """
     try:
         place = Path(given)
-        found = sorted(place.glob("*.sql")) if place.is_dir() else [place] if place.is_file() else None
+        found = _files(place) if place.is_dir() else [place] if place.is_file() else None
     except (OSError, ValueError):  # too long for a path, or no path at all
         found = None
     if found is None:
@@ -98,40 +99,81 @@ def queries(given: str, name: str = "adopted") -> dict[str, str]:
     return {check_name(f.stem, "view"): one_statement(read_text(f)) for f in found}
 
 
-def look(views: Mapping[str, str], folder: str = "", places: Mapping[str, str] | None = None) -> Adoption:
+def _files(folder: Path) -> list[Path]:
+    """The queries of a folder: what a pipeline would take for view files there."""
+    return sorted(f for f in folder.iterdir() if f.name.lower().endswith(".sql") and not f.name.startswith("."))
+
+
+def look(
+    views: Mapping[str, str],
+    folder: str = "",
+    places: Mapping[str, str] | None = None,
+    kept: Mapping[str, str] | None = None,
+) -> Adoption:
     """Find the tables of queries and look at them.
 
     A table lies where `places` says (by what the queries call it: a path or catalog identifier), else below `folder`
-    under its name, else at the path that the query names, else in the catalog. Raises ViewError for what is no query,
-    SourceError for a path that is no Delta table, ConfigError for a place of what no query reads.
+    under its name, else at the path that the query names, else in the catalog. `kept` are the places of sources that
+    are there already, by name: the table at such a place is called so, and no other one. Raises ViewError for what is
+    no query, SourceError for a path that is no Delta table, ConfigError for a place of what no query reads.
     """
     known, places = {v.lower() for v in views}, {k.lower(): v for k, v in (places or {}).items()}
     read = {t.lower(): t for sql in views.values() for t, *_ in relation_tables(sql) if t.lower() not in known}
     written = list(read.values())
     if strangers := sorted(set(places) - set(read)):
         raise ConfigError(f"No query reads {', '.join(strangers)}.", f"They read: {', '.join(written) or 'no table'}.")
-    names = _names(written, known)
-    if bound := {name for sql in views.values() for name in captured(sql, names)}:
-        names = _names(written, known | bound)
-    tables = [_table(names[w.lower()], w, places.get(w.lower()) or _place(w, folder)) for w in written]
+    at = {w.lower(): _absolute(places.get(w.lower()) or _place(w, folder), w) for w in written}
+    _check_distinct([w for w in written if w.lower() not in places and not is_path(w)], at)
+    own = {w: [n for n, place in (kept or {}).items() if same_place(place, at[w])] for w in at}
+    names = _names(written, known, own, kept or ())
+    while bound := {name for sql in views.values() for name in captured(sql, names)}:  # others may be, by the new names
+        known |= bound
+        names = _names(written, known, own, kept or ())
+    tables = [_table(names[w.lower()], w, at[w.lower()]) for w in written]
     called = {v: renamed(sql, names) for v, sql in views.items()}
     return Adoption(tuple(_with_references(tables, called.values())), called)
 
 
-def _names(written: Sequence[str], taken: set[str]) -> dict[str, str]:
+def _names(
+    written: Sequence[str], taken: set[str], own: Mapping[str, Sequence[str]], kept: Collection[str]
+) -> dict[str, str]:
     """By what a table is called (in lower case) its source's name: its last part, or as many as tell them apart.
 
-    >>> _names(["sales.orders", "web.orders", "delta./lake/2024/lines"], set())
+    One that has names already (`own`, of those that are `kept`) is called by the first that isn't taken.
+
+    >>> _names(["sales.orders", "web.orders", "delta./lake/2024/lines"], set(), {}, ())
     {'sales.orders': 'orders', 'web.orders': 'web_orders', 'delta./lake/2024/lines': 'lines'}
+    >>> _names(["sales.orders", "web.orders"], set(), {"web.orders": ["orders"]}, ["orders"])
+    {'sales.orders': 'sales_orders', 'web.orders': 'orders'}
     """
     found: dict[str, str] = {}
     for text in written:
         parts = [re.sub(r"\W", "_", p) for p in re.split(r"[./]", text) if p]
         options = ["_".join(parts[-n:]) for n in range(1, len(parts) + 1)]
         options = [f"t_{o}" if o[0].isdigit() else o for o in options]
-        free = [o for o in options if o.lower() not in {*(n.lower() for n in found.values()), *taken}]
-        found[text.lower()] = check_name(free[0] if free else f"{options[-1]}_{len(found)}", "source")
+        used = {*(n.lower() for n in found.values()), *taken}
+        free = [o for o in own.get(text.lower(), ()) if o.lower() not in used]
+        used |= {n.lower() for n in kept}
+        numbered = (f"{options[-1]}_{n}" for n in itertools.count(1))
+        free += [o for o in options if o.lower() not in used]
+        found[text.lower()] = check_name(
+            free[0] if free else next(o for o in numbered if o.lower() not in used), "source"
+        )
     return found
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two paths, or two catalog identifiers, are those of one table, links followed.
+
+    >>> same_place("/lake//orders/", "file:///lake/orders"), same_place("sales.Orders", "sales.orders")
+    (True, True)
+    """
+    if not (is_path(one) and is_path(other)):
+        return one.lower() == other.lower()
+    one, other = (parameters.location(place, "a place") for place in (one, other))
+    return one == other or (
+        not (parameters.is_url(one) or parameters.is_url(other)) and os.path.realpath(one) == os.path.realpath(other)
+    )
 
 
 def _place(written: str, folder: str) -> str:
@@ -145,23 +187,45 @@ def _place(written: str, folder: str) -> str:
     return written
 
 
+def _absolute(place: str, written: str) -> str:
+    """A place as a pipeline takes it, which looks for a relative path in its own folder and not in the current one."""
+    if not is_path(place):
+        return place
+    found = parameters.location(place, f"the place of {written}")
+    return found if parameters.is_url(found) else os.path.abspath(found)
+
+
+def _check_distinct(written: Iterable[str], at: Mapping[str, str]) -> None:
+    """Raises ConfigError for tables that would lie in one folder only because they end in its name.
+
+    `orders` and `sales.orders` may be one table, which lies in the current database; `web.orders` is another one.
+    """
+    seen: dict[str, str] = {}
+    for text in sorted(written, key=lambda t: -t.count(".")):
+        longest = seen.setdefault(at[text.lower()], text)
+        if not f".{longest}".lower().endswith(f".{text}".lower()):
+            raise ConfigError(
+                f"{longest} and {text} would both be the table at {at[text.lower()]}.",
+                f"Say with --table which one lies where: --table {longest}=PLACE --table {text}=PLACE.",
+            )
+
+
 def _table(name: str, written: str, location: str) -> Table:
     if not is_path(location):
         return Table(name, written, location)
-    place = parameters.location(location, f"the place of {written}")
-    table = RustTable(place)
+    table = RustTable(location)
     try:
         found = table.snapshot()
     except Exception as error:
         raise SourceError(
-            f"{written} is not a Delta table at {place}: {str(error).splitlines()[0]}.",
-            f"Say where it lies: --table {name}=PATH.",
+            f"{written} is not a Delta table at {location}: {str(error).splitlines()[0]}.",
+            f"Say where it lies: --table {written}=PATH.",
         ) from error
     feed = str(found.properties.get(FEED, "false")).lower() == "true"
     if table.refusal(Verb.READ):
-        return Table(name, written, place, feed)
+        return Table(name, written, location, feed)
     rows, key = counted_key(table, found.columns)
-    return Table(name, written, place, feed, rows, key)
+    return Table(name, written, location, feed, rows, key)
 
 
 def counted_key(table: RustTable, columns: Sequence[Column]) -> tuple[int, tuple[str, ...]]:

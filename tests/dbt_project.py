@@ -141,7 +141,7 @@ class Dbt:
 
 
 def trimmed(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest with what `ivm.dbt.manifest` reads; macros are kept where a node calls them."""
+    """A manifest with what `ivm.dbt.manifest` reads of this project; macros are kept where a node calls them."""
     calls = {m: d["depends_on"]["macros"] for m, d in manifest["macros"].items()}
     called = reached((m for n in manifest["nodes"].values() for m in n["depends_on"]["macros"]), calls)
     return {

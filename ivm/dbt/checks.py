@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ivm.dbt.manifest import Model, Project, Test
-from ivm.dbt.views import Left, called
+from ivm.dbt.manifest import Model, Project, Test, reached
+from ivm.dbt.views import NO_TABLES, Left, called
 from ivm.errors import ConfigError, ViewError
 from ivm.names import check_name
 
@@ -37,7 +37,7 @@ def checks(
     left = []
     by_id = {m.id: m for m in models}
     for test in project.tests:
-        if reason := _reason(test, by_id):
+        if reason := _reason(test, by_id) or _missing(test, by_id, project):
             left.append(Left(test.name, reason))
             continue
         if test.kind == "relationships":
@@ -87,6 +87,18 @@ def _reason(test: Test, models: Mapping[str, Model]) -> str:
     if not _COLUMN.match(test.column):
         return f"{test.column or 'what it tests'} is no column's name"
     return _values(test) if test.kind == "accepted_values" else ""
+
+
+def _missing(test: Test, models: Mapping[str, Model], project: Project) -> str:
+    """Why what a query of a test reads is neither a view nor a table; "" where it is."""
+    if test.kind != "relationships":
+        return ""
+    known = project.models
+    # An ephemeral model is in the test's SQL, with what it reads.
+    inlined = {i: m.reads for i, m in known.items() if m.ephemeral}
+    read = [known[i] for i in sorted(reached(test.reads, inlined)) if i in known and i not in models]
+    lacking = [m.name for m in read if m.materialized in NO_TABLES and not m.ephemeral]
+    return f"it reads the model {lacking[0]}, which has no table and is no view of the pipeline" if lacking else ""
 
 
 def _values(test: Test) -> str:

@@ -6,7 +6,9 @@
 
 Invariant: a Project is of a version and an adapter that are understood. SQL that is_incremental() may have cut down is
 known as such: `partial` holds the incremental models whose compiled form isn't proven to be the whole one. The proof is
-`run_results.json` beside the manifest: the same invocation ran with --full-refresh.
+`run_results.json` beside the manifest: the same invocation ran with --full-refresh. Where it says that the invocation
+left rows out of each model (--empty, --sample), there is no Project. Of microbatch models (`batched`) the compiled SQL
+is never what dbt builds.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ class Model:
     hooks: bool = False
     #: What the compiled SQL holds of the moment of its compilation, in words; "" for nothing.
     momentary: str = ""
+    #: It has SQL that dbt runs before its query.
+    header: bool = False
+    #: Its text as it is written, before dbt compiles it.
+    raw: str = ""
 
     @property
     def ephemeral(self) -> bool:
@@ -69,7 +75,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Test:
-    """A test: `kind` is the generic test's name (`dbt_utils.x` of a package), "" where it is a query of its own."""
+    """A test: `kind` is the generic test's name, "" where it is a query of its own.
+
+    dbt's own have their name alone; those of a package or of the project itself have its name before (`dbt_utils.x`).
+    """
 
     __test__ = False  # pytest takes it for one
 
@@ -80,6 +89,7 @@ class Test:
     arguments: Mapping[str, Any]
     settings: Mapping[str, Any]
     sql: str
+    reads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,8 @@ class Project:
     disabled: tuple[str, ...] = ()
     #: Models whose compiled SQL may be what is_incremental() leaves of it.
     partial: frozenset[str] = field(default_factory=frozenset)
+    #: Models that dbt builds batch by batch, from a time on.
+    batched: frozenset[str] = field(default_factory=frozenset)
 
 
 def read(file: Path) -> Project:
@@ -116,7 +128,13 @@ def read(file: Path) -> Project:
             f"Run `{COMPILE}` with a profile of dbt-spark or dbt-databricks.",
         )
     try:
-        return _project(data, _refreshed_in_full(file, meta))
+        args = _arguments(file, meta)
+        if cut := [f"--{name}" for name in ("empty", "sample") if args.get(name)]:
+            raise ConfigError(
+                f"{file} was compiled with {cut[0]}, which leaves rows out of what models read.",
+                f"Run `{COMPILE}` without it.",
+            )
+        return _project(data, bool(args.get("full_refresh")))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"{file} is not as dbt writes it: {type(error).__name__} at {error}.", f"Make it anew with `{COMPILE}`."
@@ -130,20 +148,21 @@ def _json(file: Path) -> Any:
         raise ConfigError(f"{file} is not valid JSON.", f"Make it anew with `{COMPILE}`.") from error
 
 
-def _refreshed_in_full(file: Path, meta: Mapping[str, Any]) -> bool:
-    """Whether the invocation that wrote a manifest ran with --full-refresh, as its own results say."""
+def _arguments(file: Path, meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the invocation that wrote a manifest was given, as its own results say; {} where they aren't there."""
     beside = file.with_name("run_results.json")
     if not beside.exists():
-        return False
+        return {}
     run = _json(beside)
     same = run["metadata"]["invocation_id"] == meta["invocation_id"]
-    return bool(same and run["args"].get("full_refresh"))
+    return dict(run["args"]) if same else {}
 
 
 def _project(data: Mapping[str, Any], full: bool) -> Project:
     nodes = [data["nodes"][i] for i in sorted(data["nodes"])]  # their order is another in each run of dbt
     calls = {m: tuple(d["depends_on"]["macros"]) for m, d in data["macros"].items()}
-    models = {n["unique_id"]: _model(n, calls) for n in nodes if n["resource_type"] == "model"}
+    momentary = _momentary(nodes, calls, {m: d.get("macro_sql", "") for m, d in data["macros"].items()})
+    models = {n["unique_id"]: _model(n, momentary[n["unique_id"]]) for n in nodes if n["resource_type"] == "model"}
     given = [_given(n, n["name"]) for n in nodes if n["resource_type"] in ("seed", "snapshot")]
     given += [_given(s, f"{s['source_name']}.{s['name']}") for s in data["sources"].values()]
     # is_incremental() is false of all other models, and of all in a full refresh, but where the model forbids it.
@@ -154,6 +173,11 @@ def _project(data: Mapping[str, Any], full: bool) -> Project:
         and not _whole(n["config"].get("full_refresh"), full)
         and ("is_incremental" in n["raw_code"] or _INCREMENTAL in _called(n, calls))
     }
+    batched = {
+        n["unique_id"]
+        for n in nodes
+        if n["config"].get("materialized") == "incremental" and n["config"].get("incremental_strategy") == "microbatch"
+    }
     return Project(
         data["metadata"]["project_name"],
         models,
@@ -161,6 +185,7 @@ def _project(data: Mapping[str, Any], full: bool) -> Project:
         tuple(_test(n) for n in nodes if n["resource_type"] == "test"),
         tuple(sorted(i for i in data.get("disabled") or {} if i.startswith("model."))),
         frozenset(partial),
+        frozenset(batched),
     )
 
 
@@ -169,9 +194,31 @@ def _whole(said: bool | None, full: bool) -> bool:
     return full if said is None else said
 
 
-def _model(node: Mapping[str, Any], calls: Mapping[str, tuple[str, ...]]) -> Model:
+def _momentary(
+    nodes: Iterable[Mapping[str, Any]], calls: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]
+) -> dict[str, str]:
+    """What the compiled SQL of models holds of the moment of its compilation, by id, in words; "" for nothing.
+
+    It may come there from the model's own text, from an ephemeral model that it has in its WITH, or from a macro that
+    these call.
+    """
+    models = {n["unique_id"]: n for n in nodes if n["resource_type"] == "model"}
+    inlined = {
+        i: [r for r in n["depends_on"]["nodes"] if r in models and models[r]["config"]["materialized"] == "ephemeral"]
+        for i, n in models.items()
+    }
+    found = {}
+    for id_ in models:
+        parts = [models[i] for i in reached([id_], inlined)]
+        macros = {m for part in parts for m in _called(part, calls)}
+        written = [*(part["raw_code"] for part in parts), *(texts.get(m, "") for m in macros)]
+        words = sorted({word for text in written for word in _OF_THE_RUN.findall(text)})
+        found[id_] = ", ".join([*words, *(["an answer of the warehouse"] if _ASKING & macros else [])])
+    return found
+
+
+def _model(node: Mapping[str, Any], momentary: str) -> Model:
     config = node["config"]
-    momentary = ", ".join(sorted(set(_OF_THE_RUN.findall(node["raw_code"]))))
     return Model(
         node["unique_id"],
         node["name"] if node.get("version") is None else f"{node['name']}_v{node['version']}",
@@ -181,7 +228,9 @@ def _model(node: Mapping[str, Any], calls: Mapping[str, tuple[str, ...]]) -> Mod
         node.get("language", "sql"),
         tuple(node["depends_on"]["nodes"]),
         bool(config.get("pre-hook") or config.get("post-hook")),
-        momentary or ("an answer of the warehouse" if _ASKING & _called(node, calls) else ""),
+        momentary,
+        bool(config.get("sql_header")),
+        node["raw_code"],
     )
 
 
@@ -191,18 +240,33 @@ def _given(node: Mapping[str, Any], name: str) -> Given:
 
 def _test(node: Mapping[str, Any]) -> Test:
     meta, config = node.get("test_metadata") or {}, node["config"]
-    kind = ".".join(p for p in (meta.get("namespace"), meta.get("name")) if p)
     arguments = {k: v for k, v in (meta.get("kwargs") or {}).items() if k not in ("model", "column_name")}
     reads = node["depends_on"]["nodes"]
     return Test(
         node["alias"],
-        kind,
+        _kind(meta, node["depends_on"]["macros"]),
         node.get("attached_node") or (reads[0] if len(reads) == 1 else ""),
         (node.get("column_name") or "").strip("`"),
         arguments,
         {k: config.get(k) for k in ("severity", "where", "limit", "fail_calc", "warn_if", "error_if")},
         one_statement(node.get("compiled_code") or ""),
+        tuple(reads),
     )
+
+
+def _kind(meta: Mapping[str, Any], macros: Iterable[str]) -> str:
+    """The name of a generic test, of whose macro dbt names no package where it is dbt's own or the project's.
+
+    >>> _kind({"name": "unique", "namespace": None}, ["macro.dbt.test_unique"])
+    'unique'
+    >>> _kind({"name": "unique", "namespace": None}, ["macro.shop.test_unique", "macro.dbt.get_where_subquery"])
+    'shop.unique'
+    """
+    name, package = meta.get("name") or "", meta.get("namespace") or ""
+    found = [m.split(".")[1] for m in macros if m.rpartition(".")[2] == f"test_{name}"]
+    if name and not package and "dbt" not in found:
+        package = found[0] if found else "another"
+    return f"{package}.{name}" if package else name
 
 
 def _called(node: Mapping[str, Any], calls: Mapping[str, tuple[str, ...]]) -> set[str]:

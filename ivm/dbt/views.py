@@ -21,7 +21,7 @@ from ivm.sql.text import relation_tables
 #: A model that says so wants to be a view of ivm's.
 DECLARED = "ivm"
 #: Models without a table that a source could be.
-_NO_TABLES = {"ephemeral", "view", DECLARED}
+NO_TABLES = {"ephemeral", "view", DECLARED}
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,17 @@ def chosen(project: Project, names: Sequence[str] = ()) -> tuple[Model, ...]:
             f"There are: {', '.join(m.name for m in made) or 'none'}.",
         )
     start = [m.id for m in made if m.name in names] or [m.id for m in made if m.materialized == DECLARED]
+    taken = within(project, start or [m.id for m in made])
+    return tuple(m for m in made if m.id in taken)
+
+
+def within(project: Project, start: Iterable[str]) -> set[str]:
+    """Models by their ids, and those that they read and that have no table of their own."""
     edges = {
-        m.id: [r for r in m.reads if r in project.models and project.models[r].materialized in _NO_TABLES]
+        m.id: [r for r in m.reads if r in project.models and project.models[r].materialized in NO_TABLES]
         for m in project.models.values()
     }
-    taken = reached(start or [m.id for m in made], edges)
-    return tuple(m for m in made if m.id in taken)
+    return reached(start, edges)
 
 
 def views(project: Project, models: Sequence[Model]) -> dict[str, str]:
@@ -64,18 +69,27 @@ def views(project: Project, models: Sequence[Model]) -> dict[str, str]:
             f"Run `{COMPILE}` (a model with full_refresh: false needs that taken out for it), and leave "
             "run_results.json beside the manifest.",
         )
+    if batched := [m for m in models if m.id in project.batched]:
+        raise ConfigError(
+            f"{_listed(batched)} incremental by microbatch: what dbt builds begins at the model's `begin`, which the "
+            "compiled SQL doesn't say.",
+            "Write that into the query (WHERE event_time >= ...) and name another incremental_strategy, or leave the "
+            "model to dbt (--model names others).",
+        )
     twice = [name for name, times in Counter(m.name.lower() for m in models).items() if times > 1]
     if twice:
         raise ConfigError(f"Several models are called {twice[0]}.", "Rename one, or name other models with --model.")
     return {check_name(m.name, "view"): called(f"Model {m.name}", m.sql, models, m.relation) for m in models}
 
 
-def called(what: str, sql: str, models: Iterable[Model], own: str = "") -> str:
+def called(what: str, sql: str, models: Sequence[Model], own: str = "") -> str:
     """A query with the tables of models called by their views' names; `own` is the table that it would fill.
 
-    Raises ViewError for what is no query, ConfigError for one that reads its own table, or whose WITH hides a view.
+    Raises ViewError for what is no query, ConfigError for one that reads its own table, whose WITH hides a view, or
+    that reads a table without a schema by a view's name.
     """
     names = {m.relation.lower(): m.name for m in models}
+    views = {v.lower() for v in names.values()}
     try:
         read = {t.lower() for t, *_ in relation_tables(sql)}
         hidden = captured(sql, names)
@@ -85,6 +99,12 @@ def called(what: str, sql: str, models: Iterable[Model], own: str = "") -> str:
         raise ConfigError(
             f"{what} reads its own table {own}.",
             "A view is a query of other tables: leave that part out, or leave the model to dbt (--model names others).",
+        )
+    if bare := sorted(read & views - set(names)):
+        raise ConfigError(
+            f"{what} reads {bare[0]}, a table without a schema that is called as a model's view.",
+            f"Write ref('{bare[0]}') where the model is meant, and the table's schema where it isn't; or leave it to "
+            "dbt (--model names others).",
         )
     if hidden:
         name = min(hidden)
@@ -102,6 +122,8 @@ def left(project: Project, models: Sequence[Model]) -> list[Left]:
         if m in models:
             if m.hooks:
                 found.append(Left(m.name, "its hooks are not run"))
+            if m.header:
+                found.append(Left(m.name, "its sql_header is not run: what it sets or defines has to be there for ivm"))
             if m.momentary:
                 found.append(Left(m.name, f"its SQL holds {m.momentary} as of the compilation"))
         elif m.language != "sql":

@@ -44,7 +44,7 @@ def read(file: Path, folder: Path, configuration: Mapping[str, str]) -> list[Dat
     with contextlib.chdir(folder), _active(session), graph_element_registration_context(registry):
         try:
             exec(compile(code, str(file), "exec"), module.__dict__)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(
                 f"{file.relative_to(folder)} can't be run without a session: {_told(error)}.",
                 "What it does outside of the functions has to work without data; or name the project's other files.",
@@ -104,17 +104,19 @@ def _query(flow: Flow) -> tuple[str, str]:
         returned: Any = flow.func()
     except ViewError as error:
         return "", _told(error)
-    except Exception as error:  # noqa: BLE001 - whatever a stranger's function does, it is told
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger's function does, it is told
         return "", f"its function can't be run without a session: {_told(error)}"
     if isinstance(returned, Query):
         return returned.sql, ""
     return "", f"its function returns {type(returned).__name__}, where spark.sql or spark.table was expected"
 
 
-def _told(error: Exception) -> str:
+def _told(error: Exception | SystemExit) -> str:
     """What went wrong, in a phrase."""
     if isinstance(error, ViewError):
         return error.message.rstrip(".")
+    if isinstance(error, SystemExit):
+        return f"it ends the process by sys.exit({error.code!r})"
     return f"{type(error).__name__}: {first_line(error)}" if str(error).strip() else type(error).__name__
 
 

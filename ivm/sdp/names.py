@@ -80,7 +80,10 @@ class Names:
         if named or key in self.views:
             return last
         if part is None and last.lower() not in {d.view.lower() for d in self.views.values()}:
-            return last if key == self.spec.full(last) else table
+            # A name with more parts than the project gives back to its last one keeps them.
+            restored = self.spec.qualified(last)
+            same = key == self.spec.full(last) and table.count(".") <= restored.count(".")
+            return last if same else table
         return ".".join(key[1:]) if table == last else table
 
 

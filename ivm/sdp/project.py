@@ -74,15 +74,15 @@ def _refusal(dataset: Dataset, names: Names) -> str:
     """Why a definition is left out, or what of it is; "" where nothing is. A view that is left out is a table."""
     if dataset.kind in _WHY:
         return f"is {_WHY[dataset.kind]}"
-    if dataset.kind is not Kind.MATERIALIZED:
-        return ""
     try:
         names.text(dataset)
     except ViewError as error:
+        if dataset.kind is not Kind.MATERIALIZED:
+            return ""  # those that read it are left out, with this reason
         names.leave(dataset)
         return f"is left out: {error.message.rstrip('.')}"
     lost = [*dataset.clauses, *(k for k in dataset.properties if not k.startswith(policies.PREFIX))]
-    lost += ["its columns' types"] if dataset.columns else []
+    lost += ["its columns' types"] if dataset.columns and dataset.kind is Kind.MATERIALIZED else []
     return f"is taken over without {', '.join(lost)}" if lost else ""
 
 

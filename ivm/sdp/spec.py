@@ -39,11 +39,13 @@ class Spec:
         return ".".join(found[:-2]), found[-2], found[-1]
 
     def qualified(self, name: str) -> str:
-        """A table's name with what the project says before it, as far as it says so."""
+        """A table's name with what the project says before it, as far as it says so.
+
+        In a catalog without a database it is the default one. Without either it is whatever the session has.
+        """
         count = name.count(".") + 1
-        before = [self.catalog if count < 3 else "", self.database if count < 2 else ""]
-        if count == 1 and not self.database:
-            return name  # a catalog without a database is no place
+        database = self.database or (_DATABASE if self.catalog else "")
+        before = [self.catalog if count < 3 else "", database if count < 2 else ""]
         return ".".join([*(b for b in before if b), name])
 
 

@@ -5,6 +5,7 @@ CREATE MATERIALIZED VIEW name [(columns)] [clauses] AS query;     and likewise v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,6 +34,20 @@ _PROPERTIES = "TBLPROPERTIES"
 _CLAUSES = (
     "USING", "PARTITIONED BY", "CLUSTER BY", "CLUSTERED BY", "COMMENT", "OPTIONS", "LOCATION", "DEFAULT COLLATION",
 )  # fmt: skip
+
+
+#: All that may stand between a name and AS, texts and what is in parentheses left out. Anything else may say which rows
+#: are in a view.
+_KNOWN = re.compile(
+    r"""(\(\)\ )?
+    ((USING\ \S+ | COMMENT\ '' | LOCATION\ '' | (OPTIONS|TBLPROPERTIES)\ \(\) | DEFAULT\ COLLATION\ \S+
+    | PARTITIONED\ BY\ \(\) | CLUSTER\ BY\ (\(\)|AUTO|NONE)
+    | CLUSTERED\ BY\ \(\)\ (SORTED\ BY\ \(\)\ )?INTO\ \d+\ BUCKETS)\ )*""",
+    re.VERBOSE,
+)
+#: What begins a rule among the columns, and what of a column stands for more than its name, type and comment.
+_RULES = {"CONSTRAINT", "PRIMARY", "FOREIGN"}
+_OF_COLUMNS = {*_RULES, "MASK", "COLLATE", "GENERATED", "DEFAULT"}
 
 
 def read(sql: str, file: str) -> list[Dataset]:
@@ -107,6 +122,8 @@ def _dataset(sql: str, tokens: Sequence[Any], file: str) -> Dataset:
     reason = "" if text else "its definition has no query"
     if "DEFAULT COLLATION" in clauses:
         reason = "its DEFAULT COLLATION changes how texts compare"
+    elif unknown := _unknown(header):
+        reason = f"its definition has the clause {unknown}, of which nothing can be made"
     return Dataset(name, kind, where, text, reason, properties, clauses, columns)
 
 
@@ -153,6 +170,25 @@ def _header(sql: str, tokens: Sequence[Any]) -> tuple[dict[str, str], tuple[str,
             here = " ".join(_word(t) for t in tokens[i : i + 2])
             clauses += [c for c in _CLAUSES if f"{here} ".startswith(f"{c} ") and here != "USING DELTA"]
     return properties, tuple(clauses), tuple(columns)
+
+
+def _unknown(tokens: Sequence[Any]) -> str:
+    """The word at which a header says what isn't known; "" where all of it is."""
+    outside = [tokens[i] for i, depth in _depths(tokens) if not depth]
+    words = "".join("'' " if t.token_type is TokenType.STRING else f"{t.text.upper()} " for t in outside)
+    words = words.replace("( )", "()")
+    known = _KNOWN.match(words)
+    if rest := words[known.end() if known else 0 :].strip():
+        return rest.split(" ")[0]
+    columns = _parts(_inner(tokens, 0)) if tokens and tokens[0].token_type is _OPEN else []
+    for part in columns:
+        first, *after = (_word(t).partition(" ")[0] for t in part)  # PRIMARY KEY is one token
+        # A member that begins with such a word is a rule, unless it is but a column's name and perhaps its type.
+        if first in _RULES and len(after) > 1:
+            return first
+        if word := next((w for w in after if w in _OF_COLUMNS), ""):
+            return word
+    return ""
 
 
 def _inner(tokens: Sequence[Any], at: int) -> Sequence[Any]:

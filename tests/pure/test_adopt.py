@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ivm.adopt import look, queries, write
 from ivm.cli.main import main
+from ivm.config import load_folder
 from ivm.errors import ConfigError, SourceError, ViewError
 from ivm.feed.history import FEED
 from ivm.pipeline import Pipeline
@@ -70,10 +71,35 @@ def test_where_a_table_lies(lake, tmp_path):
         look(queries("DROP TABLE t"))
 
 
+@pytest.mark.parametrize(
+    ("sql", "given"), [("SELECT id FROM Orders", {"orders": "lake/Orders"}), ("SELECT id FROM delta.`lake/Orders`", {})]
+)
+def test_a_relative_path_means_the_current_folder(lake, tmp_path, monkeypatch, sql, given):
+    monkeypatch.chdir(tmp_path)
+    found = look({"v": sql}, places=given)
+    write(found, tmp_path / "pipelines" / "shop", "shop")
+    assert [s.location for s in load_folder(tmp_path / "pipelines" / "shop").sources] == [f"{lake}/Orders"]
+
+
+def test_two_tables_of_one_name_do_not_lie_in_one_folder(lake):
+    both = {"v": "SELECT id FROM sales.Orders UNION ALL SELECT id FROM web.Orders"}
+    with pytest.raises(ConfigError, match=r"sales.Orders and web.Orders would both be the table at") as error:
+        look(both, str(lake))
+    assert "--table sales.Orders=PLACE" in error.value.hint
+    found = look(both, str(lake), {"web.orders": "web.Orders"})
+    assert [(t.name, t.location) for t in found.tables] == [("Orders", f"{lake}/Orders"), ("web_Orders", "web.Orders")]
+
+
 def test_a_table_is_not_taken_for_an_entry_of_with():
     hidden = "WITH orders AS (SELECT id FROM web.orders) SELECT o.id FROM orders o JOIN web.orders w ON w.id = o.id"
     called = hidden.replace("web.orders)", "web_orders AS `orders`)").replace("web.orders w", "web_orders w")
     assert look({"v": hidden}).views == {"v": called}
+    twice = (
+        "WITH orders AS (SELECT id FROM web.orders), web_orders AS (SELECT id FROM orders WHERE id > 1) "
+        "SELECT o.id FROM web.orders o LEFT ANTI JOIN web_orders USING (id)"
+    )
+    called = twice.replace("web.orders)", "web_orders_1 AS `orders`)").replace("web.orders o", "web_orders_1 o")
+    assert look({"v": twice}).views == {"v": called}, "the second name is another entry's"
     own = "WITH orders AS (SELECT id FROM web.orders) SELECT id FROM orders"
     assert look({"v": own}).views == {"v": own.replace("web.orders", "orders")}, "there it means the table"
 
@@ -83,7 +109,8 @@ def test_a_folder_of_queries_becomes_a_pipeline_that_runs(lake, tmp_path, monkey
     folder = tmp_path / "queries"
     folder.mkdir()
     (folder / "totals.sql").write_text(SQL + ";\n")
-    (folder / "rich.sql").write_text("SELECT cust_id FROM totals WHERE total > 7")
+    (folder / ".hidden.sql").write_text("nothing")
+    (folder / "rich.SQL").write_text("SELECT cust_id FROM totals WHERE total > 7")
     found = look(queries(str(folder)), str(lake))
     assert {t.name for t in found.tables} == {"Orders", "lines"}, "a view is no table"
     files = write(found, tmp_path / "shop", "shop")

@@ -9,6 +9,7 @@ import json
 import re
 
 import duckdb
+import jinja2
 import pytest
 import yaml
 from deltalake import DeltaTable
@@ -18,7 +19,7 @@ from ivm.dbt import project as projects
 from ivm.dbt.manifest import read
 from ivm.errors import ConfigError, ViewError
 from ivm.pipeline import Pipeline
-from tests.dbt_project import MANIFEST, TABLES, put, write_tables
+from tests.dbt_project import MANIFEST, PACKAGE, TABLES, put, write_tables
 from tests.pure.duck import duck
 from tests.pure.duck_session import DuckSession
 
@@ -169,6 +170,7 @@ def test_a_model_reads_the_table_of_one_in_python(tmp_path):
         (lambda d: d["nodes"]["model.shop.best"].pop("compiled_code"), "best is not compiled"),
         (lambda d: d["metadata"].update(invocation_id="another"), "Model daily is incremental, and nothing proves"),
         (configured("daily", full_refresh=False), "Model daily is incremental, and nothing proves"),
+        (configured("daily", incremental_strategy="microbatch", begin="2026-01-01"), "daily is incremental by microb"),
         (set_in("best", compiled_code="select 1 as one from shop.best"), "reads its own table shop.best"),
         (set_in("best", name=ORPHANS), "is called as another test or a model"),
         (set_in("best", name="Revenue"), "Several models are called revenue"),
@@ -181,6 +183,15 @@ def test_a_model_reads_the_table_of_one_in_python(tmp_path):
 def test_what_is_refused(tmp_path, change, message):
     with pytest.raises(ConfigError, match=message):
         projects.take(changed(tmp_path, change))
+
+
+def test_a_table_without_a_schema_is_not_the_model_of_that_name(tmp_path):
+    models = {"Orders": "select id from raw.orders", "c": "select id from orders"}
+    with pytest.raises(ConfigError, match="Model c reads orders, a table without a schema"):
+        projects.take(of_orders(tmp_path, **models))
+    file = of_orders(tmp_path, **models)
+    file.write_text(file.read_text().replace('"shop.Orders"', '"orders"'))
+    assert projects.take(file).adoption.views["c"].endswith("select id from Orders"), "the model itself is called so"
 
 
 def test_sql_that_is_no_query_is_refused_by_name(tmp_path):
@@ -214,6 +225,33 @@ def test_what_is_of_the_moment_is_named(tmp_path):
     assert ("revenue", "its hooks are not run") in found
 
 
+def test_what_is_of_the_moment_in_what_a_model_contains(tmp_path):
+    def change(data):
+        data["macros"]["macro.shop.is_test"]["macro_sql"] = "{{ modules.datetime.datetime.now() }}"
+        lines = data["nodes"]["model.shop.stg_lines"]
+        lines["raw_code"] = "select '{{ invocation_id }}' as at"
+        lines["depends_on"]["macros"] = ["macro.dbt.run_query"]
+
+    found = {(one.what, one.why) for one in projects.take(changed(tmp_path, change)).left}
+    assert ("stg_orders", "its SQL holds modules.datetime as of the compilation") in found
+    assert ("revenue", "its SQL holds invocation_id, an answer of the warehouse as of the compilation") in found
+
+
+def test_a_header_is_named(tmp_path):
+    found = projects.take(changed(tmp_path, configured("best", sql_header="set x = 1;"))).left
+    assert "its sql_header is not run" in next(one.why for one in found if one.what == "best")
+
+
+@pytest.mark.parametrize("cut", [{"empty": True}, {"sample": "3 days"}])
+def test_a_compilation_that_leaves_rows_out_is_refused(tmp_path, cut):
+    file = changed(tmp_path, lambda d: None)
+    results = json.loads(file.with_name("run_results.json").read_text())
+    results["args"] |= {"empty": False, "sample": None} | cut
+    file.with_name("run_results.json").write_text(json.dumps(results))
+    with pytest.raises(ConfigError, match=f"compiled with --{next(iter(cut))}, which leaves rows out"):
+        read(file)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -223,6 +261,10 @@ def test_what_is_of_the_moment_is_named(tmp_path):
         ({"test_metadata": {"name": "accepted_values", "kwargs": {"values": ["{{ var('x') }}"]}}}, "when dbt runs"),
         ({"test_metadata": {"namespace": "dbt_utils", "name": "not_constant", "kwargs": {}}}, "dbt_utils.not_constant"),
         ({"attached_node": "model.shop.forecast"}, "no view of the pipeline"),
+        (
+            {"depends_on": {"macros": ["macro.shop.test_accepted_values"], "nodes": []}},
+            "shop.accepted_values has no expectation in its place",
+        ),
     ],
 )
 def test_tests_that_stay_with_dbt(tmp_path, change, why):
@@ -236,6 +278,25 @@ def test_tests_that_stay_with_dbt(tmp_path, change, why):
     taken = projects.take(changed(tmp_path, altered))
     assert why in next(one.why for one in taken.left if one.what == name)
     assert len(taken.adoption.checks["stg_orders"]["state"]) == 2
+
+
+def test_a_test_that_reads_a_view_of_dbt_stays_with_dbt(lake, tmp_path):
+    def change(data):
+        test = next(n for n in data["nodes"].values() if n["alias"] == ORPHANS)
+        test["compiled_code"] = test["compiled_code"].replace("shop.regions", "shop.best")
+        test["depends_on"]["nodes"] = ["model.shop.stg_orders", "model.shop.best"]
+
+    file = changed(tmp_path, change)
+    assert ORPHANS in projects.take(file, ["stg_orders"]).adoption.views, "best is a table"
+
+    def viewed(data):
+        change(data)
+        configured("best", materialized="view")(data)
+
+    taken = projects.take(changed(tmp_path, viewed), ["stg_orders"])
+    assert list(taken.adoption.views) == ["stg_orders"]
+    assert "reads the model best, which has no table" in next(o.why for o in taken.left if o.what == ORPHANS)
+    assert ORPHANS in projects.take(changed(tmp_path, viewed), places=places(lake)).adoption.views, "best is a view"
 
 
 def test_a_test_whose_sql_hides_a_model_stays_with_dbt(tmp_path):
@@ -294,6 +355,136 @@ def test_again(lake, tmp_path, capsys, monkeypatch):
     (shop / "pipeline.yml").write_text(yaml.safe_dump({"name": "shop", "root": "./out", "sources": known_sources}))
     assert run("--dbt", str(changed(tmp_path, change)), "--to", str(shop), "--again", *given) == 1
     assert "has no source order_lines, regions" in capsys.readouterr().err
+
+
+def of_orders(tmp_path, **models):
+    """The manifest with these models of one select alone."""
+
+    def change(data):
+        best = data["nodes"]["model.shop.best"]
+        made = {
+            f"model.shop.{name}": {
+                **best,
+                "unique_id": f"model.shop.{name}",
+                "name": name,
+                "relation_name": f"shop.{name}",
+                "compiled_code": sql,
+                "depends_on": {"macros": [], "nodes": []},
+            }
+            for name, sql in models.items()
+        }
+        data["nodes"] = made
+
+    return changed(tmp_path, change)
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_again_sources_keep_their_names(lake, tmp_path):
+    shop = tmp_path / "shop"
+    first = of_orders(tmp_path, b="select id from sales.orders")
+    projects.write(projects.take(first), shop, "shop", "./out")
+    assert yaml.safe_load((shop / "pipeline.yml").read_text())["sources"] == {"orders": {"table": "sales.orders"}}
+    both = {"a": "select id from web.orders", "b": "select id from sales.orders"}
+    again = projects.take(of_orders(tmp_path, **both), pipeline=shop)
+    with pytest.raises(ConfigError, match=r"has no source web_orders, .* none lies at web.orders") as error:
+        projects.write(again, shop, "shop", "", again=True)
+    assert "`web_orders: {table: web.orders}`" in error.value.hint
+    with pytest.raises(ConfigError, match="has no source orders, sales_orders"):
+        projects.write(projects.take(of_orders(tmp_path, **both)), shop, "shop", "", again=True)
+    (shop / "pipeline.yml").write_text((shop / "pipeline.yml").read_text() + "  web_orders: {table: web.orders}\n")
+    projects.write(projects.take(of_orders(tmp_path, **both), pipeline=shop), shop, "shop", "", again=True)
+    read = {v: (shop / "views" / f"{v}.sql").read_text().splitlines()[1] for v in both}
+    assert read == {"a": "select id from web_orders AS `orders`", "b": "select id from orders"}
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_again_another_table_is_no_source_that_is_there(lake, tmp_path):
+    shop = tmp_path / "shop"
+    projects.write(projects.take(of_orders(tmp_path, b="select id from sales.orders")), shop, "shop", "./out")
+    kept = (shop / "views" / "b.sql").read_text()
+    moved = of_orders(tmp_path, b="select id from prod.orders")
+    with pytest.raises(ConfigError, match="has no source prod_orders"):
+        projects.write(projects.take(moved, pipeline=shop), shop, "shop", "", again=True)
+    placed = projects.take(moved, places={"prod.orders": str(lake / "orders")}, pipeline=shop)
+    with pytest.raises(ConfigError, match=f"none lies at {lake}/orders, as prod.orders does"):
+        projects.write(placed, shop, "shop", "", again=True)
+    assert (shop / "views" / "b.sql").read_text() == kept
+    made = (shop / "pipeline.yml").read_text()
+    (shop / "pipeline.yml").write_text(made.replace("table: sales.orders", "path: ../lake/orders"))
+    placed = projects.take(moved, places={"prod.orders": str(lake / "orders")}, pipeline=shop)
+    projects.write(placed, shop, "shop", "", again=True)
+    assert (shop / "views" / "b.sql").read_text() == kept.replace("sales.orders", "orders")
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_again_a_model_is_called_as_a_source(tmp_path):
+    shop = tmp_path / "shop"
+    projects.write(projects.take(of_orders(tmp_path, b="select id from sales.orders")), shop, "shop", "./out")
+    both = of_orders(tmp_path, b="select id from sales.orders", orders="select 1 as id")
+    with pytest.raises(ConfigError, match="has a source orders, and the project a model"):
+        projects.write(projects.take(both, pipeline=shop), shop, "shop", "", again=True)
+    (shop / "pipeline.yml").write_text((shop / "pipeline.yml").read_text().replace("  orders:", "  sold:"))
+    projects.write(projects.take(both, pipeline=shop), shop, "shop", "", again=True)
+    assert "from sold AS `orders`" in (shop / "views" / "b.sql").read_text()
+
+
+def adopted(known, model, sql, nodes):
+    """What the package's macro `adopted` returns or raises, with stand-ins for what dbt gives it."""
+
+    def refuse(message):
+        raise ConfigError(message)
+
+    returned = []
+    macro = re.search(r"\{% macro adopted.*?endmacro %\}", (PACKAGE / "macros" / "ivm.sql").read_text(), re.S)[0]
+    context = {
+        "var": lambda name, default: known,
+        "local_md5": projects.fingerprint,
+        "graph": {"nodes": nodes},
+        "exceptions": {"raise_compiler_error": refuse},
+        "return": returned.append,
+    }
+    jinja2.Template(macro + "{{ adopted(model, sql) }}").render(context, model=model, sql=sql)
+    return returned[0]
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_the_macro_takes_what_was_adopted_and_nothing_older(lake, tmp_path):
+    file = changed(tmp_path, configured("revenue", materialized="ivm"))
+    projects.write(projects.take(file, places=places(lake)), tmp_path / "shop", "shop", "./out")
+    known = json.loads((tmp_path / "shop" / "dbt_vars.json").read_text())["ivm_views"]
+    revenue = "model.shop.revenue"
+    assert sorted(known[revenue]["under"]) == ["model.shop.stg_lines", "model.shop.stg_orders"]
+    nodes = json.loads(file.read_text())["nodes"]
+    sql = nodes[revenue]["compiled_code"]
+    assert adopted(known, revenue, sql, nodes)["table"].endswith("/out/revenue`")
+    for known_, model, text, said in (
+        (None, revenue, sql, "needs to know what ivm adopted"),
+        (known, "model.shop.best", sql, "has not adopted model.shop.best"),
+        (known, revenue, sql + " limit 1", "keeps an older query of model.shop.revenue"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            adopted(known_, model, text, nodes)
+    nodes["model.shop.stg_orders"]["raw_code"] += " and status = 'paid'"
+    with pytest.raises(ConfigError, match=r"over an older model.shop.stg_orders: .*--again"):
+        adopted(known, revenue, sql, nodes)
+    del nodes["model.shop.stg_orders"]
+    with pytest.raises(ConfigError, match=r"over an older model.shop.stg_orders"):
+        adopted(known, revenue, sql, nodes)
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_where_a_model_with_capitals_is_published(lake, tmp_path):
+    def change(data):
+        set_in("stg_orders", name="Stg_Orders")(data)
+        configured("stg_orders", materialized="ivm")(data)
+        data["nodes"] = {i: n for i, n in data["nodes"].items() if not i.startswith("test.")}
+
+    taken = projects.take(changed(tmp_path, change), places={"raw.orders": str(lake / "orders")})
+    projects.write(taken, tmp_path / "shop", "shop", "./out")
+    pipe = Pipeline.load(tmp_path / "shop", DuckSession())
+    assert pipe.refresh().ok
+    (known,) = json.loads((tmp_path / "shop" / "dbt_vars.json").read_text())["ivm_views"].values()
+    assert DeltaTable(known["table"].removeprefix("delta.").strip("`")).version() >= 0
 
 
 def test_a_query_or_a_project(tmp_path, capsys):

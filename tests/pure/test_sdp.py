@@ -217,6 +217,24 @@ def test_a_view_that_is_left_out_is_a_table_for_those_that_read_it(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("head", "written_as", "places"),
+    [
+        ("catalog: lake\n", "lake.default.orders", ["lake.default.orders"]),
+        ("catalog: lake\n", "orders", ["lake.default.orders"]),
+        ("catalog: lake\n", "Orders o, lake.default.Orders", ["lake.default.Orders"]),
+        ("catalog: lake\n", "sales.orders", ["lake.sales.orders"]),
+        ("database: shop\n", "shop.orders o, orders", ["shop.orders"]),
+        ("database: shop\n", "spark_catalog.shop.orders", ["spark_catalog.shop.orders"]),
+        ("", "default.orders", ["default.orders"]),
+        ("", "orders", ["orders"]),
+    ],
+)
+def test_no_part_of_a_tables_name_is_lost(tmp_path, head, written_as, places):
+    file = written(tmp_path / "p", head=head, a__sql=f"CREATE MATERIALIZED VIEW v AS SELECT 1 AS id FROM {written_as}")
+    assert [t.location for t in project.look(project.read(file), "", {}).tables] == places
+
+
+@pytest.mark.parametrize(
     ("sql", "said"),
     [
         ("SELECT * FROM STREAM t", "it reads a stream"),
@@ -332,6 +350,40 @@ def test_properties_in_every_spelling():
     assert found.sql == "SELECT 1"
 
 
+@pytest.mark.parametrize(
+    ("header", "clause"),
+    [
+        ("(id BIGINT, CONSTRAINT c EXPECT (id > 0) ON VIOLATION DROP ROW)", "CONSTRAINT"),
+        ("(name STRING COLLATE UTF8_LCASE)", "COLLATE"),
+        ("(name STRING MASK hidden)", "MASK"),
+        ("(id BIGINT, PRIMARY KEY (id))", "PRIMARY"),
+        ("WITH ROW FILTER f ON (id)", "WITH"),
+        ("COMMENT 'x' SCHEDULE EVERY 1 HOUR", "SCHEDULE"),
+        ("TBLPROPERTIES ('a' = 'b') TRIGGER ON UPDATE", "TRIGGER"),
+    ],
+)
+def test_a_header_that_is_not_known_leaves_a_definition_out(tmp_path, header, clause):
+    sql = f"{MV.format('1')}; CREATE MATERIALIZED VIEW v {header} AS SELECT id FROM t"
+    found = project.read(written(tmp_path / "p", a__sql=sql))
+    assert list(found.views) == ["v1"]
+    assert f"left out: its definition has the clause {clause}, of which nothing can be made" in found.left[0]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "(constraint, mask, `b c` COMMENT 'x')",
+        "(id BIGINT NOT NULL COMMENT 'MASK', s STRUCT<a: DECIMAL(3, 1), b: ARRAY<STRING>>)",
+        "USING delta PARTITIONED BY (a) CLUSTER BY AUTO COMMENT 'as' OPTIONS (a 'b') LOCATION '/x'",
+        "CLUSTERED BY (id) SORTED BY (id DESC) INTO 4 BUCKETS PARTITIONED BY (bucket(4, id), day)",
+        'cluster by (a, b) comment "x"',
+    ],
+)
+def test_a_header_that_is_known(header):
+    (found,) = statements.read(f"CREATE MATERIALIZED VIEW v {header} AS SELECT 1 AS one", "f")
+    assert (found.sql, found.reason) == ("SELECT 1 AS one", "")
+
+
 PYTHON = """
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
@@ -364,6 +416,7 @@ def kept():
         ('spark.conf.set("a", "b")', "it calls spark.conf.set"),
         ('spark.table("t")["a"]', "it takes a column of a DataFrame, which has no SQL"),
         ("3", "its function returns int, where spark.sql or spark.table was expected"),
+        ("exit(3)", "its function can't be run without a session: it ends the process by sys.exit(3)"),
         ("1 / 0", "its function can't be run without a session: ZeroDivisionError: division by zero"),
     ],
 )
@@ -397,6 +450,22 @@ dp.create_auto_cdc_flow("s", source="x", keys=["id"], sequence_by="at")
         views(tmp_path / "q", a__py=code + "@dp.materialized_view\ndef v(): return spark.table('t')")
 
 
+def test_what_a_temporary_view_loses_is_told(tmp_path):
+    python = """
+from pyspark import pipelines as dp
+@dp.temporary_view(spark_conf={"spark.sql.ansi.enabled": "false"})
+def part(): return spark.table("t")
+"""
+    sql = """
+        CREATE TEMPORARY VIEW named (a, b) COMMENT 'x' AS SELECT 1, 2;
+        CREATE MATERIALIZED VIEW v AS SELECT * FROM part, named
+    """
+    assert project.read(written(tmp_path / "p", a__py=python, b__sql=sql)).left == (
+        "part (transformations/a.py:3) is taken over without spark_conf",
+        "named (transformations/b.sql:2) is taken over without COMMENT",
+    )
+
+
 def test_a_file_that_fails_is_refused(tmp_path):
     from pyspark.sql import SparkSession
 
@@ -405,6 +474,7 @@ def test_a_file_that_fails_is_refused(tmp_path):
         [
             ('rows = spark.sql("SELECT 1").collect()', "without a session: it calls DataFrame.collect, and"),
             ("import nowhere_to_be_found", "ModuleNotFoundError"),
+            ("import sys; sys.exit()", r"without a session: it ends the process by sys.exit\(None\)"),
         ]
     ):
         with pytest.raises(ConfigError, match=said):

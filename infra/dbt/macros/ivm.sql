@@ -2,8 +2,12 @@
   materialized='ivm': the model's relation is a view over the table that ivm keeps of the same query.
 
   dbt runs no refresh here: `ivm adopt --dbt` made the view of the model, `ivm refresh` keeps it, and what ivm adopted is
-  told by `dbt run --vars "$(cat FOLDER/dbt_vars.json)"`. A model that ivm hasn't adopted, or whose SQL is another one by
-  now, is an error, not an old answer.
+  told by `dbt run --vars "$(cat FOLDER/dbt_vars.json)"`. A model that ivm hasn't adopted, whose compiled SQL is another
+  one by now, or that reads a model without a table whose text is another one, is an error, not an old answer.
+
+  Not seen here: that what was adopted isn't refreshed yet (until `ivm refresh`, the table is of the query before), and
+  that a model under this one compiles to something else from the same text (by a variable, a macro or a setting
+  elsewhere): its compiled SQL isn't in dbt's graph.
 #}
 {% materialization ivm, adapter='spark', supported_languages=['sql'] %}
   {%- set adopted = ivm.adopted(model.unique_id, compiled_code) -%}
@@ -31,7 +35,7 @@
 {% endmaterialization %}
 
 
-{# Where ivm publishes a model's view; an error where ivm keeps none of this SQL. #}
+{# Where ivm publishes a model's view; an error where ivm has adopted none of this SQL. #}
 {% macro adopted(id, sql) %}
   {%- set again = '`dbt compile --full-refresh`, `ivm adopt --dbt target/manifest.json --to FOLDER --again`, `ivm refresh -p FOLDER`' -%}
   {%- set views = var('ivm_views', none) -%}
@@ -44,5 +48,10 @@
   {%- if views[id].md5 != local_md5(sql.strip().rstrip(';')) -%}
     {{ exceptions.raise_compiler_error('ivm keeps an older query of ' ~ id ~ ', or one compiled for another target: ' ~ again) }}
   {%- endif -%}
+  {%- for upstream, md5 in views[id].under.items() -%}
+    {%- if upstream not in graph.nodes or local_md5(graph.nodes[upstream].raw_code) != md5 -%}
+      {{ exceptions.raise_compiler_error('ivm keeps a query of ' ~ id ~ ' over an older ' ~ upstream ~ ': ' ~ again) }}
+    {%- endif -%}
+  {%- endfor -%}
   {{ return(views[id]) }}
 {% endmacro %}

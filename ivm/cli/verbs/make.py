@@ -70,7 +70,8 @@ def adopt(
     target = Path(parameters.local_folder(to, "--to"))
     adopted.check_asked(query, dbt, model, again)
     places, declared = adopted.places(table or []), spec.spec_at(query)
-    taken = dbt_project.take(dbt, model or [], tables, places) if dbt is not None else None
+    there = target if again else None
+    taken = dbt_project.take(dbt, model or [], tables, places, there) if dbt is not None else None
     if taken is not None:
         found = taken.adoption
     elif declared is not None:
