@@ -1,4 +1,4 @@
-"""An epoch log that is lost after compaction: what goes on from the tables' own commits. DuckDB stands in Spark's place."""
+"""An epoch log that is lost after compaction: what goes on from the tables' commits. DuckDB for Spark."""
 
 from __future__ import annotations
 

@@ -1,0 +1,87 @@
+"""Views as of a day and a revision, beside what their SQL says of the rows of then. DuckDB in Spark's place."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import ivm
+from ivm.housekeeping import Retention
+from tests.pure.duck_session import DuckSession
+
+pytestmark = pytest.mark.slow
+
+
+class Ledger:
+    """Entries (account, amount, day of March), and views over them; a gate holds those back that it is told to."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.views = {}
+        self.retention = Retention()
+        write_deltalake(self.path, self._rows(()), configuration={"delta.enableChangeDataFeed": "true"})
+
+    @property
+    def path(self):
+        return str(self.folder / "entries")
+
+    def _rows(self, entries):
+        accounts, amounts, days = zip(*entries, strict=True) if entries else ((), (), ())
+        dates = [None if d is None else datetime.date(2026, 3, d) for d in days]
+        return pa.table(
+            {
+                "account": pa.array(accounts, pa.int64()),
+                "amount": pa.array(amounts, pa.int64()),
+                "day": pa.array(dates, pa.date32()),
+            }
+        )
+
+    def book(self, *entries):
+        write_deltalake(self.path, self._rows(entries), mode="append")
+
+    def delete(self, where):
+        DeltaTable(self.path).delete(where)
+
+    def pipe(self, *held):
+        made = ivm.Pipeline("ledger", DuckSession(), self.folder / "root", retention=self.retention)
+        made.source("e", self.path, effective_date="day")
+        for view, sql in self.views.items():
+            made.view(view, sql)
+        made._gate = lambda: (
+            lambda context, plan, outcomes: {o.view: ["it shall wait"] for o in outcomes.values() if o.view in held}
+        )
+        return made
+
+    def refreshed(self, *held):
+        """The epoch of a refresh that holds some views back."""
+        report = self.pipe(*held).refresh()
+        wrong = {n: v.error for n, v in report.views.items() if v.error and n not in held}
+        assert not wrong, wrong
+        return report.epoch
+
+    def rows(self, view, day=None, revision=None, epoch=None):
+        """A view's rows, as of a day of March."""
+        as_of = None if day is None else f"2026-03-{day:02d}"
+        return sorted(self.pipe().read(view, as_of=as_of, revision=revision, epoch=epoch).collect(), key=repr)
+
+
+@pytest.fixture
+def ledger(tmp_path, without_a_jvm):
+    return Ledger(tmp_path)
+
+
+def test_a_total_of_no_rows_is_zeros_not_nothing(ledger):
+    ledger.views = {
+        "g": "SELECT count(*) AS n, count(amount) AS m, sum(amount) AS s FROM e",
+        "few": "SELECT count(*) AS n FROM e HAVING count(*) < 5",
+    }
+    ledger.refreshed()
+    ledger.book((1, 10, 5), (1, 5, 6))
+    ledger.refreshed()
+    assert ledger.rows("g", 1) == ledger.rows("g", revision=1) == [(0, 0, None)]
+    assert ledger.rows("g", 5) == [(1, 1, 10)]
+    assert ledger.rows("few", 1) == ledger.rows("few", revision=1) == [(0,)]
+    assert ledger.rows("few", 6) == [(2,)]
