@@ -213,12 +213,14 @@ def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
     if unit.reduce is not None and unit.reduce.linear:
         if then.generation != now.generation:
             return ""
-        return final_rows(unit, sums(context, unit, now, f"{until} AND {ident(EPOCH)} <= {manifest.epoch}", of=name))
-    if manifest.epoch < now.since:
+        return final_rows(unit, sums(context, unit, then, until, of=name))
+    if manifest.epoch < now.since or then.output_generation != now.output_generation:
         return ""
     rows = f"{signed(unit_table(context, name, now), unit.core.columns, 1)} WHERE {until}"
     if own(context.layout.output_trace(name, now.output_generation)).exists():
-        later = f"{until} AND {ident(EPOCH)} > {manifest.epoch} AND {within(now.batches, ident(EPOCH))}"
+        # By the revision's list, not by epochs: a batch that was held back and released keeps its epoch.
+        known, counted = (within(s.batches, ident(EPOCH)) for s in (then, now))
+        later = f"{until} AND {counted} AND NOT {known}"
         rows += f" UNION ALL {batches(context, name, now, unit.core.columns, later, sign='-')}"
     core = repeated(rows, unit.core.typed)
     return post_sql(unit.post, reduce_sql(unit.reduce, core)) if unit.reduce and unit.post else core

@@ -85,3 +85,22 @@ def test_a_total_of_no_rows_is_zeros_not_nothing(ledger):
     assert ledger.rows("g", 5) == [(1, 1, 10)]
     assert ledger.rows("few", 1) == ledger.rows("few", revision=1) == [(0,)]
     assert ledger.rows("few", 6) == [(2,)]
+
+
+def test_a_release_changes_no_revision_before_it(ledger):
+    ledger.views = {
+        "bal": "SELECT account, sum(amount) AS s FROM e GROUP BY account",
+        "big": "SELECT account, amount FROM e WHERE amount > 0",
+    }
+    ledger.book((1, 10, 1))
+    ledger.refreshed()
+    ledger.book((1, 500, 1))
+    ledger.refreshed("bal", "big")
+    before = {v: ledger.rows(v, 5, revision=2) for v in ledger.views}
+    assert before == {"bal": [(1, 10)], "big": [(1, 10)]}
+    for view in ledger.views:
+        assert ledger.pipe().release(view).ok
+    assert {v: ledger.rows(v, 5, revision=2) for v in ledger.views} == before
+    assert ledger.rows("bal", 5) == ledger.rows("bal", 5, revision=3) == [(1, 510)]
+    assert ledger.rows("big", 5, revision=3) == [(1, 10)], "the other one was released later"
+    assert ledger.rows("big", 5) == ledger.rows("big", revision=4) == [(1, 10), (1, 500)]
