@@ -20,6 +20,7 @@ from ivm.names import ident
 from ivm.plan.nodes import EPOCH, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
+from ivm.refresh.past import when_read
 from ivm.refresh.records import Cursor, Manifest, UnitState
 from ivm.refresh.relations import batches, signed, source_table, sums, unit_table
 from ivm.refresh.verify import cursor_of, recompute_sql
@@ -183,10 +184,13 @@ def _rows(context: Context, view: str, manifest: Manifest, day: str) -> str:
         return kept
     given = {}
     for relation in context.compiled[view].program.relations:
+        cursor = cursor_of(context, view, relation, manifest)
         if relation in context.sources:
-            given[relation] = _source_rows(context, relation, cursor_of(context, view, relation, manifest), day)
+            given[relation] = _source_rows(context, relation, cursor, day)
         else:
-            given[relation] = f"({_rows(context, relation, manifest, day)})"
+            # A view that is held back, or failed, has read an earlier state than the manifest's.
+            then, _ = when_read(context, manifest, relation, cursor)
+            given[relation] = f"({_rows(context, relation, then, day)})"
     return recompute_sql(context, view, manifest, given)
 
 

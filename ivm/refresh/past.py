@@ -1,4 +1,4 @@
-"""What the epoch log tells of units' last refreshes."""
+"""What the epoch log tells of units as they were: their last refreshes, and states that others have read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from ivm.errors import StateError
 from ivm.parameters import AUTO
 from ivm.plan.kinds import StrategyKind
 from ivm.planner.choose import CHANGED
 from ivm.planner.learned import MET, Past, drawn
 from ivm.refresh.context import Context
-from ivm.refresh.records import EMBEDDED
+from ivm.refresh.records import EMBEDDED, Cursor, Manifest, UnitState
 
 #: So many of a unit's last refreshes of one strategy tell what the next will take.
 REMEMBERED = 8
@@ -79,3 +80,21 @@ def _met(incremental: list[dict[str, Any]]) -> float:
     telling = [o for o in incremental if 2 * o["rows_read"] < o["cost_full"]] or incremental
     expected = sum(o["cost_incremental"] - CHANGED * o["rows_in"] for o in telling)
     return sum(drawn(o["rows_read"], o["cost_full"]) for o in telling) / expected if expected else 1.0
+
+
+def when_read(context: Context, manifest: Manifest, unit: str, cursor: Cursor) -> tuple[Manifest, UnitState]:
+    """A unit as another one had read it by a manifest, with the newest manifest up to there in which it was so.
+
+    Raises StateError where none is kept any more.
+    """
+    state = manifest.units.get(unit)
+    if state is not None and state.epoch == cursor.epoch:
+        return manifest, state
+    for epoch in sorted((e.epoch for e in context.log.events() if e.status == "committed"), reverse=True):
+        then = context.log.manifest(epoch)
+        if epoch < manifest.epoch and unit in then.units and then.units[unit].epoch == cursor.epoch:
+            return then, then.units[unit]
+    raise StateError(
+        f"{unit} as of epoch {cursor.epoch}, which was read, is in the epoch log no more.",
+        "The next refresh that succeeds mends it.",
+    )

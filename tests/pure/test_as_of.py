@@ -104,3 +104,22 @@ def test_a_release_changes_no_revision_before_it(ledger):
     assert ledger.rows("bal", 5) == ledger.rows("bal", 5, revision=3) == [(1, 510)]
     assert ledger.rows("big", 5, revision=3) == [(1, 10)], "the other one was released later"
     assert ledger.rows("big", 5) == ledger.rows("big", revision=4) == [(1, 10), (1, 500)]
+
+
+def test_a_view_that_lags_shows_nothing_of_what_it_has_not_read(ledger):
+    ledger.views = {
+        "up": "SELECT account, amount, day FROM e WHERE amount > 0",
+        "down": "SELECT account, sum(amount) AS s, count(*) AS n FROM up GROUP BY account",
+        "last": "SELECT account, s FROM down",
+    }
+    ledger.book((1, 10, 1))
+    ledger.refreshed()
+    ledger.book((1, 500, 2))
+    assert ledger.refreshed("down", "last") == 2
+    assert ledger.rows("down", revision=2) == ledger.rows("down", 5) == ledger.rows("down", epoch=2) == [(1, 10, 1)]
+    assert ledger.rows("last", 5, revision=2) == [(1, 10)]
+    ledger.book((1, 7, 3))
+    ledger.refreshed()
+    assert ledger.rows("down", 5, revision=2) == [(1, 10, 1)]
+    assert ledger.rows("down", 5) == [(1, 517, 3)]
+    assert ledger.rows("down", 2) == [(1, 510, 2)]
