@@ -238,6 +238,6 @@ def _sources(context: Context, view: str) -> set[str]:
 
 
 def _of_one_definition(context: Context, view: str, then: UnitState, now: UnitState) -> bool:
-    """Whether two states are of one definition, be it in the words of two versions."""
+    """Whether two states are of the view's definition as it is declared, be it in the words of two versions."""
     compiled, cache = context.compiled[view], context.layout.programs
-    return then.definition == now.definition or not any(difference(s.definition, compiled, cache) for s in (then, now))
+    return not any(difference(definition, compiled, cache) for definition in {then.definition, now.definition})

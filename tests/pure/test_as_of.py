@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import ivm
+from ivm.errors import StateError
 from ivm.housekeeping import Retention
 from tests.pure.duck_session import DuckSession
 
@@ -48,6 +49,8 @@ class Ledger:
     def pipe(self, *held):
         made = ivm.Pipeline("ledger", DuckSession(), self.folder / "root", retention=self.retention)
         made.source("e", self.path, effective_date="day")
+        if (self.folder / "more").exists():
+            made.source("more", str(self.folder / "more"))
         for view, sql in self.views.items():
             made.view(view, sql)
         made._gate = lambda: (
@@ -123,3 +126,18 @@ def test_a_view_that_lags_shows_nothing_of_what_it_has_not_read(ledger):
     assert ledger.rows("down", 5, revision=2) == [(1, 10, 1)]
     assert ledger.rows("down", 5) == [(1, 517, 3)]
     assert ledger.rows("down", 2) == [(1, 510, 2)]
+
+
+def test_an_edited_view_is_as_it_is_written_before_its_refresh(ledger):
+    """The sums that are kept are the old text's."""
+    ledger.views = {"bal": "SELECT account, sum(amount) AS s FROM e GROUP BY account HAVING sum(amount) > 0"}
+    ledger.book((1, 10, 1), (2, 30, 2))
+    ledger.refreshed()
+    ledger.views["bal"] = "SELECT account, sum(amount) AS s FROM e WHERE amount > 20 GROUP BY account"
+    assert ledger.rows("bal", 5) == ledger.rows("bal", revision=1) == [(2, 30)]
+    ledger.refreshed()
+    assert ledger.rows("bal", 5) == [(2, 30)]
+    write_deltalake(str(ledger.folder / "more"), ledger._rows(()), configuration={"delta.enableChangeDataFeed": "true"})
+    ledger.views["bal"] = "SELECT e.account FROM e JOIN more ON more.account = e.account"
+    with pytest.raises(StateError, match="'bal' reads 'more', which epoch 2 had not read yet"):
+        ledger.rows("bal", 5)
