@@ -22,7 +22,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
 from ivm.refresh.past import when_read
 from ivm.refresh.records import Cursor, Manifest, UnitState
-from ivm.refresh.relations import batches, signed, source_table, sums, unit_table
+from ivm.refresh.relations import as_read, batches, signed, source_table, sums, unit_table
 from ivm.refresh.verify import cursor_of, recompute_sql
 from ivm.rewrite.statements import accumulate, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
@@ -119,12 +119,12 @@ def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS)
 def differing(context: Context, view: str, first: datetime.date, last: datetime.date) -> int:
     """How many sums (or rows) of these days the companion has other than its sources; 0 if it is right.
 
-    The sources are read at the versions that the companion has read.
+    What it reads is read at the versions that the companion has read.
     """
     unit, _ = companion_or_raise(context, view)
     manifest = context.log.manifest()
     state = manifest.units[unit.name]
-    fresh = core_sql(unit.core, lambda leaf: _source_rows(context, leaf.relation, state.cursors[leaf.relation], ""))
+    fresh = core_sql(unit.core, as_read(context, manifest, state))
     if unit.reduce:
         fresh, kept = accumulate(unit, fresh, weighted=False), sums(context, unit, state)
     else:

@@ -141,3 +141,22 @@ def test_an_edited_view_is_as_it_is_written_before_its_refresh(ledger):
     ledger.views["bal"] = "SELECT e.account FROM e JOIN more ON more.account = e.account"
     with pytest.raises(StateError, match="'bal' reads 'more', which epoch 2 had not read yet"):
         ledger.rows("bal", 5)
+
+
+def test_days_of_a_view_over_an_undated_one_are_compared(ledger):
+    write_deltalake(
+        str(ledger.folder / "more"),
+        pa.table({"account": pa.array([1, 2], pa.int64())}),
+        configuration={"delta.enableChangeDataFeed": "true"},
+    )
+    ledger.views = {
+        "known": "SELECT account, count(*) AS n FROM more GROUP BY account",
+        "bal": "SELECT e.account, sum(e.amount) AS s FROM e JOIN known k ON k.account = e.account GROUP BY e.account",
+    }
+    ledger.book((1, 10, 1), (3, 30, 2))
+    ledger.refreshed()
+    ledger.book((2, 20, 1))
+    report = ledger.pipe().backfill("bal", day="2026-03-01", until="2026-03-31")
+    assert report.ok
+    assert report.epoch == 2, "nothing differs, so nothing is built anew"
+    assert ledger.rows("bal", 1) == [(1, 10), (2, 20)]
