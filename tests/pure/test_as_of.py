@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import ivm
-from ivm.errors import StateError
+from ivm.errors import SourceError, StateError
 from ivm.housekeeping import Retention
 from tests.pure.duck_session import DuckSession
 
@@ -160,3 +160,10 @@ def test_days_of_a_view_over_an_undated_one_are_compared(ledger):
     assert report.ok
     assert report.epoch == 2, "nothing differs, so nothing is built anew"
     assert ledger.rows("bal", 1) == [(1, 10), (2, 20)]
+
+
+def test_an_effective_date_is_a_date_or_a_time(ledger):
+    pipe = ledger.pipe()
+    pipe.source("other", ledger.path, effective_date="Day")
+    with pytest.raises(SourceError, match="its effective date 'amount' is a column of the type bigint"):
+        pipe.source("another", ledger.path, effective_date="amount")
