@@ -20,7 +20,7 @@ from ivm.names import ident
 from ivm.plan.nodes import EPOCH, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
-from ivm.refresh.past import when_read
+from ivm.refresh.past import manifest_of, when_read
 from ivm.refresh.records import Cursor, Manifest, UnitState
 from ivm.refresh.relations import as_read, batches, signed, source_table, sums, unit_table
 from ivm.refresh.verify import cursor_of, recompute_sql
@@ -52,7 +52,7 @@ def as_of_sql(context: Context, view: str, day: str | datetime.date | None, revi
     Raises ConfigError for what is no day and where no source of the view has an effective date, ViewError where the
     view was not there yet, StateError for an epoch that was never committed.
     """
-    manifest = context.log.manifest(revision)
+    manifest = manifest_of(context, revision)
     if view not in manifest.units:
         raise ViewError(
             f"View {context.views[view].name!r} did not exist at revision {manifest.epoch}.",

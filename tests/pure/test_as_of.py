@@ -167,3 +167,25 @@ def test_an_effective_date_is_a_date_or_a_time(ledger):
     pipe.source("other", ledger.path, effective_date="Day")
     with pytest.raises(SourceError, match="its effective date 'amount' is a column of the type bigint"):
         pipe.source("another", ledger.path, effective_date="amount")
+
+
+def test_revisions_do_not_end_with_the_log(ledger):
+    ledger.retention = Retention(epochs=3)
+    ledger.views = {
+        "bal": "SELECT account, sum(amount) AS s FROM e GROUP BY account",
+        "big": "SELECT account, amount FROM e WHERE amount > 0",
+        "held": "SELECT count(*) AS n FROM big",
+    }
+    told = {}
+    for n in range(1, 7):
+        ledger.book((1, n, n))
+        revision = ledger.refreshed(*(["held"] if n > 1 else []))
+        told[revision] = {v: ledger.rows(v, 4, revision) for v in ledger.views}
+    ledger.pipe().compact(keep_epochs=0)
+    with pytest.raises(StateError, match="kept no more"):
+        ledger.pipe().context.log.manifest(1)
+    assert [r.revision for r in ledger.pipe().revisions("bal")] == list(told)
+    assert {r: {v: ledger.rows(v, 4, r) for v in ledger.views} for r in told} == told
+    assert told[6] == {"bal": [(1, 10)], "big": [(1, 1), (1, 2), (1, 3), (1, 4)], "held": [(1,)]}
+    with pytest.raises(StateError, match="Epoch 99 was not committed"):
+        ledger.rows("bal", 4, revision=99)
