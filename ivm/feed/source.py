@@ -29,6 +29,9 @@ from ivm.table.spark import SparkTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: What tells a day, as the types of an effective date.
+DATED = ("date", "timestamp", "timestamp_ntz")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -122,7 +125,7 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
         _require_feed(source, metadata.configuration, f", and its files alone don't tell its changes ({untold})")
     schema = delta.schema().to_json()
     columns = columns_of(schema)
-    _require_key(source, columns)
+    _require_declared(source, columns)
     commits = LogFolder(path, by_files=not _feed_is_on(metadata.configuration))
     refused = _refused(source, native.refusal(delta), lane)
     version = delta.version()
@@ -174,7 +177,7 @@ def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: st
     assert detail is not None
     _require_feed(source, detail["properties"] or {})
     columns = tuple(Column(f.name, f.dataType.simpleString()) for f in schema.fields)
-    _require_key(source, columns)
+    _require_declared(source, columns)
     return Snapshot(
         source.name, version, str(detail["id"]), columns, path, refused, schema.json(),
         commits.fingerprint(version), detail["properties"], commits,
@@ -244,18 +247,25 @@ def _require_feed(source: Source, properties: Mapping[str, str], why: str = "") 
         )
 
 
-def _require_key(source: Source, columns: tuple[Column, ...]) -> None:
-    names = {c.name.lower() for c in columns}
+def _require_declared(source: Source, columns: tuple[Column, ...]) -> None:
+    """Raises SourceError where a column that was declared isn't there, or can't be what it was declared as."""
+    types = {c.name.lower(): c.type for c in columns}
     declared = [
         *source.primary_key,
         *(c for cs, _ in source.foreign_keys for c in cs),
         *([source.effective_date] if source.effective_date else []),
     ]
-    missing = [k for k in declared if k.lower() not in names]
+    missing = [k for k in declared if k.lower() not in types]
     if missing:
         raise SourceError(
             f"Source {source.name!r}: the declared key column(s) {', '.join(missing)} don't exist.",
             f"There are: {', '.join(c.name for c in columns)}.",
+        )
+    day = source.effective_date
+    if day and types[day.lower()] not in DATED:
+        raise SourceError(
+            f"Source {source.name!r}: its effective date {day!r} is a column of the type {types[day.lower()]}.",
+            f"Name one of the type {', '.join(DATED[:-1])} or {DATED[-1]}, or let the source's writer add one.",
         )
 
 

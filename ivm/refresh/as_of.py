@@ -20,8 +20,9 @@ from ivm.names import ident
 from ivm.plan.nodes import EPOCH, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
+from ivm.refresh.past import manifest_of, when_read
 from ivm.refresh.records import Cursor, Manifest, UnitState
-from ivm.refresh.relations import batches, signed, source_table, sums, unit_table
+from ivm.refresh.relations import as_read, batches, signed, source_table, sums, unit_table
 from ivm.refresh.verify import cursor_of, recompute_sql
 from ivm.rewrite.statements import accumulate, final_rows, repeated
 from ivm.rewrite.timed import DAY, companion_name
@@ -51,7 +52,7 @@ def as_of_sql(context: Context, view: str, day: str | datetime.date | None, revi
     Raises ConfigError for what is no day and where no source of the view has an effective date, ViewError where the
     view was not there yet, StateError for an epoch that was never committed.
     """
-    manifest = context.log.manifest(revision)
+    manifest = manifest_of(context, revision)
     if view not in manifest.units:
         raise ViewError(
             f"View {context.views[view].name!r} did not exist at revision {manifest.epoch}.",
@@ -118,12 +119,12 @@ def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS)
 def differing(context: Context, view: str, first: datetime.date, last: datetime.date) -> int:
     """How many sums (or rows) of these days the companion has other than its sources; 0 if it is right.
 
-    The sources are read at the versions that the companion has read.
+    What it reads is read at the versions that the companion has read.
     """
     unit, _ = companion_or_raise(context, view)
     manifest = context.log.manifest()
     state = manifest.units[unit.name]
-    fresh = core_sql(unit.core, lambda leaf: _source_rows(context, leaf.relation, state.cursors[leaf.relation], ""))
+    fresh = core_sql(unit.core, as_read(context, manifest, state))
     if unit.reduce:
         fresh, kept = accumulate(unit, fresh, weighted=False), sums(context, unit, state)
     else:
@@ -183,10 +184,13 @@ def _rows(context: Context, view: str, manifest: Manifest, day: str) -> str:
         return kept
     given = {}
     for relation in context.compiled[view].program.relations:
+        cursor = cursor_of(context, view, relation, manifest)
         if relation in context.sources:
-            given[relation] = _source_rows(context, relation, cursor_of(context, view, relation, manifest), day)
+            given[relation] = _source_rows(context, relation, cursor, day)
         else:
-            given[relation] = f"({_rows(context, relation, manifest, day)})"
+            # A view that is held back, or failed, has read an earlier state than the manifest's.
+            then, _ = when_read(context, manifest, relation, cursor)
+            given[relation] = f"({_rows(context, relation, then, day)})"
     return recompute_sql(context, view, manifest, given)
 
 
@@ -213,12 +217,14 @@ def _kept(context: Context, view: str, manifest: Manifest, day: str) -> str:
     if unit.reduce is not None and unit.reduce.linear:
         if then.generation != now.generation:
             return ""
-        return final_rows(unit, sums(context, unit, now, f"{until} AND {ident(EPOCH)} <= {manifest.epoch}", of=name))
-    if manifest.epoch < now.since:
+        return final_rows(unit, sums(context, unit, then, until, of=name))
+    if manifest.epoch < now.since or then.output_generation != now.output_generation:
         return ""
     rows = f"{signed(unit_table(context, name, now), unit.core.columns, 1)} WHERE {until}"
     if own(context.layout.output_trace(name, now.output_generation)).exists():
-        later = f"{until} AND {ident(EPOCH)} > {manifest.epoch} AND {within(now.batches, ident(EPOCH))}"
+        # By the revision's list, not by epochs: a batch that was held back and released keeps its epoch.
+        known, counted = (within(s.batches, ident(EPOCH)) for s in (then, now))
+        later = f"{until} AND {counted} AND NOT {known}"
         rows += f" UNION ALL {batches(context, name, now, unit.core.columns, later, sign='-')}"
     core = repeated(rows, unit.core.typed)
     return post_sql(unit.post, reduce_sql(unit.reduce, core)) if unit.reduce and unit.post else core
@@ -232,6 +238,6 @@ def _sources(context: Context, view: str) -> set[str]:
 
 
 def _of_one_definition(context: Context, view: str, then: UnitState, now: UnitState) -> bool:
-    """Whether two states are of one definition, be it in the words of two versions."""
+    """Whether two states are of the view's definition as it is declared, be it in the words of two versions."""
     compiled, cache = context.compiled[view], context.layout.programs
-    return then.definition == now.definition or not any(difference(s.definition, compiled, cache) for s in (then, now))
+    return not any(difference(definition, compiled, cache) for definition in {then.definition, now.definition})

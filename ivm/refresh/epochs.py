@@ -33,7 +33,7 @@ from ivm.table.protocol import Commit
 F = TypeVar("F", bound=Callable[..., Any])
 
 STATUSES = ("planned", "applied", "checked", "committed", "abandoning", "abandoned")
-_CLOSED = ("committed", "abandoned")
+CLOSED = ("committed", "abandoned")
 _SCHEMA = pa.schema(
     [
         ("epoch", pa.int64()),
@@ -104,7 +104,7 @@ def _readable(function: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
-def _listed(manifest: Manifest) -> Manifest:
+def listed(manifest: Manifest) -> Manifest:
     """The manifest, each unit of it with its batches.
 
     An older ivm listed none, and left none in a trace that didn't count.
@@ -223,7 +223,7 @@ class EpochLog:
         if committed is not None:
             text = committed.detail
             if text not in self._manifests:
-                self._manifests = {text: _listed(from_json(Manifest, text))}
+                self._manifests = {text: listed(from_json(Manifest, text))}
             return self._manifests[text]
         if epoch is None:
             return Manifest()
@@ -236,7 +236,7 @@ class EpochLog:
     def open_epoch(self) -> int | None:
         """The epoch that was planned and neither committed nor abandoned."""
         events = self.events()
-        closed = {e.epoch for e in events if e.status in _CLOSED}
+        closed = {e.epoch for e in events if e.status in CLOSED}
         return next((e.epoch for e in reversed(events) if e.status == "planned" and e.epoch not in closed), None)
 
     def next_epoch(self) -> int:

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ivm.durations import written
-from ivm.errors import IvmError, SourceError, StateError
+from ivm.errors import IvmError, SourceError
 from ivm.feed.source import inspect, other_commit
 from ivm.refresh.context import Context
 from ivm.refresh.instants import as_instant, as_time, due_from
+from ivm.refresh.past import when_read
 from ivm.refresh.records import Cursor, Manifest, UnitState
 from ivm.refresh.settings import TIME_ZONE
 from ivm.sql.temporal import is_clock
@@ -115,19 +116,4 @@ def _read(context: Context, manifest: Manifest, state: UnitState) -> Iterator[tu
         if relation in context.sources:
             yield relation, cursor
         elif not is_clock(relation):
-            yield from _read(context, *_as_read(context, manifest, relation, cursor))
-
-
-def _as_read(context: Context, manifest: Manifest, unit: str, cursor: Cursor) -> tuple[Manifest, UnitState]:
-    """A unit as another one has read it, with the newest manifest in which it was so.
-
-    Raises StateError where none is kept any more.
-    """
-    state = manifest.units.get(unit)
-    if state is not None and state.epoch == cursor.epoch:
-        return manifest, state
-    for epoch in sorted((e.epoch for e in context.log.events() if e.status == "committed"), reverse=True):
-        then = context.log.manifest(epoch)
-        if epoch < manifest.epoch and unit in then.units and then.units[unit].epoch == cursor.epoch:
-            return then, then.units[unit]
-    raise StateError(f"{unit} as of epoch {cursor.epoch}, which was read, is in the epoch log no more.", _REFRESH)
+            yield from _read(context, *when_read(context, manifest, relation, cursor))

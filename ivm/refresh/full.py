@@ -128,9 +128,11 @@ class FullBuild:
         public = unit_name == view
         key = unit.key if unit else ()
         follows = batch is not None and before is not None
+        # Readers of a unit that didn't change have nothing to read, as after an incremental refresh.
+        epoch = before.epoch if before is not None and batch is not None and not batch.num_rows else self.plan.epoch
         state = UnitState(
             compiled.definition, public, generation, before.output_generation if follows and before else generation,
-            before.since if follows and before else self.plan.epoch, self.plan.epoch, None, rows, schema, key, cursors,
+            before.since if follows and before else self.plan.epoch, epoch, None, rows, schema, key, cursors,
             unit is None or unit.arranged,
             with_epoch(before.batches, self.plan.epoch, self.manifest.epoch)
             if follows and before else ((self.plan.epoch, self.plan.epoch),),

@@ -1,18 +1,22 @@
-"""What the epoch log tells of units' last refreshes."""
+"""What the epoch log tells of units as they were: their last refreshes, and states that others have read."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Collection
+from operator import itemgetter
 from typing import Any
 
+from ivm.errors import StateError
 from ivm.parameters import AUTO
 from ivm.plan.kinds import StrategyKind
 from ivm.planner.choose import CHANGED
 from ivm.planner.learned import MET, Past, drawn
 from ivm.refresh.context import Context
-from ivm.refresh.records import EMBEDDED
+from ivm.refresh.epochs import CLOSED, listed
+from ivm.refresh.records import EMBEDDED, Cursor, Manifest, UnitState, from_json
+from ivm.table.own import own
 
 #: So many of a unit's last refreshes of one strategy tell what the next will take.
 REMEMBERED = 8
@@ -79,3 +83,35 @@ def _met(incremental: list[dict[str, Any]]) -> float:
     telling = [o for o in incremental if 2 * o["rows_read"] < o["cost_full"]] or incremental
     expected = sum(o["cost_incremental"] - CHANGED * o["rows_in"] for o in telling)
     return sum(drawn(o["rows_read"], o["cost_full"]) for o in telling) / expected if expected else 1.0
+
+
+def manifest_of(context: Context, epoch: int | None) -> Manifest:
+    """The manifest of an epoch, the last one if None, by the log or, where that has let it go, by its archive.
+
+    Raises StateError where it was never committed.
+    """
+    if epoch is None or context.log.has(epoch, "committed") or epoch >= context.log.manifest().epoch:
+        return context.log.manifest(epoch)
+    archive = own(context.layout.archive)
+    events = archive.read(None, lambda q: f"{q('epoch')} = {int(epoch)}").to_pylist() if archive.exists() else []
+    # Of a log that was lost there may be others of that number.
+    closed = max((e for e in events if e["status"] in CLOSED), key=itemgetter("at"), default=None)
+    if closed is None or closed["status"] != "committed":
+        return context.log.manifest(epoch)
+    return listed(from_json(Manifest, closed["detail"]))
+
+
+def when_read(context: Context, manifest: Manifest, unit: str, cursor: Cursor) -> tuple[Manifest, UnitState]:
+    """A unit as another one had read it by a manifest, with the newest manifest up to there in which it was so.
+
+    Raises StateError where none is kept any more.
+    """
+    epochs = {e.epoch for e in context.log.events() if e.status == "committed" and e.epoch < manifest.epoch}
+    for epoch in (manifest.epoch, *sorted(epochs, reverse=True), cursor.epoch):
+        then = manifest if epoch == manifest.epoch else manifest_of(context, epoch)
+        if unit in then.units and then.units[unit].epoch == cursor.epoch:
+            return then, then.units[unit]
+    raise StateError(
+        f"{unit} as of epoch {cursor.epoch}, which was read, is in the epoch log no more.",
+        "The next refresh that succeeds mends it.",
+    )

@@ -51,8 +51,9 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
         for o in outcomes.values()
         if not o.error and o.state is not None and o.view not in held and o.view not in failed
     ]
-    units, trouble = _publish_units(context, plan.epoch, good, before)
-    done = [o for o in good if o.unit not in trouble]
+    published, trouble = _publish_units(context, plan.epoch, good, before)
+    done = [o for o in good if o.view not in trouble]
+    units = before.units | {o.unit: published[o.unit] for o in done}
     for outcome in done:
         state = with_upstream_versions(units[outcome.unit], units)
         units[outcome.unit] = replace(state, batches=with_epoch(state.batches, plan.epoch, before.epoch))
@@ -88,22 +89,25 @@ def warned(context: Context, epoch: int) -> dict[str, str]:
 def _publish_units(
     context: Context, epoch: int, good: list[Outcome], before: Manifest
 ) -> tuple[dict[str, UnitState], dict[str, str]]:
-    """All units' states, and why some could not be published: those that read one of these are not published either."""
-    units, trouble = dict(before.units), {}
+    """The published units' states, and why some views could not be published: those that read them aren't either."""
+    units, trouble = dict[str, UnitState](), dict[str, str]()
+    views = {o.unit: o.view for o in good}
+
+    def behind_of(outcome: Outcome) -> str | None:
+        assert outcome.state is not None
+        return next((r for r in outcome.state.cursors if views.get(r) in trouble), None)
 
     def published(outcome: Outcome) -> UnitState | str:
         assert outcome.state is not None
-        behind = next((r for r in outcome.state.cursors if r in trouble), None)
+        behind = behind_of(outcome)
         try:
             if behind is not None:
-                raise StateError(
-                    f"{behind} could not be published, which it reads.", "Both are tried again by the next refresh."
-                )
+                raise _behind(behind)
             last = before.units.get(outcome.unit)
             state = _publish_unit(context, epoch, outcome, last)
             return _as_it_lies(context, outcome.unit, state, last)
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
-            return f"it could not be published: {error_text(error) or type(error).__name__}"
+            return _unpublished(error)
 
     todo = {o.unit: o for o in good}
     order = TopologicalSorter({o.unit: todo.keys() & o.state.cursors.keys() for o in good if o.state is not None})
@@ -117,14 +121,27 @@ def _publish_units(
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 outcome, found = running.pop(future), future.result()
                 if isinstance(found, str):
-                    trouble[outcome.unit] = found
+                    trouble.setdefault(outcome.view, found)
                     _log.warning("view %s, epoch %s: %s", outcome.view, epoch, found)
                 else:
                     units[outcome.unit] = found
                 done += 1
                 context.progress("publish", done, len(good))
                 order.done(outcome.unit)
+    # What failed may be a unit that nobody reads, or one that was published beside the view's readers.
+    while late := {
+        o.view: _unpublished(_behind(r)) for o in good if o.view not in trouble and (r := behind_of(o)) is not None
+    }:
+        trouble |= late
     return units, trouble
+
+
+def _behind(unit: str) -> StateError:
+    return StateError(f"{unit} could not be published, which it reads.", "Both are tried again by the next refresh.")
+
+
+def _unpublished(error: Exception) -> str:
+    return f"it could not be published: {error_text(error) or type(error).__name__}"
 
 
 def _as_it_lies(context: Context, unit: str, state: UnitState, before: UnitState | None) -> UnitState:
@@ -156,8 +173,8 @@ def _failing(
                 failing[outcome.view] = Failure(plan.epoch, outcome.error, known.full if known is not None else "")
             else:
                 failing[outcome.view] = Failure(plan.epoch, outcome.first_error, outcome.error)
-        elif outcome.unit in trouble:
-            failing.setdefault(outcome.view, Failure(plan.epoch, trouble[outcome.unit]))
+        elif outcome.view in trouble:
+            failing[outcome.view] = Failure(plan.epoch, trouble[outcome.view])
     return failing
 
 

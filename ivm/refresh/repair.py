@@ -10,6 +10,7 @@ A published table is never emptied first: its replacement is one commit. What is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from ivm.plan.nodes import EPOCH
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
 from ivm.refresh.guard import step
-from ivm.refresh.integrity import OUTPUT, TABLE, inspect_tables, paths
+from ivm.refresh.integrity import ACCUMULATORS, OUTPUT, TABLE, inspect_tables, paths
 from ivm.refresh.records import Cursor, Manifest, UnitState, from_json, to_json
 from ivm.refresh.run import Report
 from ivm.sql.temporal import is_clock
@@ -113,6 +114,8 @@ def recover_log(context: Context) -> list[str]:
         log.move(layout.lost / f"epochs_{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     context.log.forget_all()
     context.compile(*context.survey())
+    # Copies of relations at epochs of the lost log, whose numbers come again.
+    layout.arrangements.drop()
     units = _known_again(context)
     if units:
         epoch = 1 + max(b for s in units.values() for _, b in s.batches)
@@ -164,18 +167,17 @@ def _noted(context: Context, unit: str, public: bool) -> UnitState | None:
                 return None
             rows = own(path).count()
             heads = {what: head_of(p) for what, p in paths(context, unit, state).items() if own(p).exists()}
-            return (
-                replace(state, version=head.version, rows=rows, heads=heads)
-                if _traces_fit(context, unit, state)
-                else None
-            )
+            if not _traces_fit(context, unit, state):
+                return None
+            # Compaction may have dropped batches that this state has still.
+            return replace(state, since=state.epoch, version=head.version, rows=rows, heads=heads)
         if not actions or foreign_change(actions):
             return None
     return None
 
 
 def _traces_fit(context: Context, unit: str, state: UnitState) -> bool:
-    """Whether the traces hold no later epochs: compaction may have summed these up with the earlier ones."""
+    """Whether the traces hold no later epochs, and compaction has summed none up with the earlier ones."""
     last = max((b for _, b in state.batches), default=0)
     for what, path in paths(context, unit, state).items():
         if what == TABLE:
@@ -184,9 +186,22 @@ def _traces_fit(context: Context, unit: str, state: UnitState) -> bool:
             if what == OUTPUT:
                 continue
             return not _has_accumulators(context, unit)
-        if holds(path, lambda q: f"{q(EPOCH)} > {last}"):
+        if holds(path, lambda q: f"{q(EPOCH)} > {last}") or (what == ACCUMULATORS and _last_batch(path) > last):
             return False
     return True
+
+
+def _last_batch(path: str) -> float:
+    """The epoch of the batch that was appended to a trace last, by its log; infinite where that tells none any more.
+
+    Of a group that went with a later batch compaction leaves no row that would tell.
+    """
+    version = head_of(path).version
+    while (actions := actions_of(path, version)) is not None:
+        if (txn := next((a["txn"] for a in actions if "txn" in a), None)) is not None:
+            return int(txn["version"])
+        version -= 1
+    return math.inf
 
 
 def _has_accumulators(context: Context, unit: str) -> bool:

@@ -128,7 +128,7 @@ def seen_by_readers(context: Context, view: str) -> str:
 
 
 def cursor_of(context: Context, view: str, relation: str, manifest: Manifest) -> Cursor:
-    """How far a view had read a relation at an epoch."""
+    """How far a view had read a relation at an epoch. Raises StateError where the epoch knows nothing of it."""
     cursors = {
         r: c
         for n in context.compiled[view].unit_names
@@ -136,11 +136,12 @@ def cursor_of(context: Context, view: str, relation: str, manifest: Manifest) ->
         for r, c in manifest.units[n].cursors.items()
     }
     # A relation that is named but not needed (in a WITH that nothing reads) has no cursor: any version will do.
-    return (
-        cursors.get(relation)
-        or manifest.sources.get(relation)
-        or Cursor(manifest.units[relation].version, epoch=manifest.units[relation].epoch)
-    )
+    found = cursors.get(relation) or manifest.sources.get(relation)
+    if found is None and relation not in manifest.units:
+        raise StateError(
+            f"{view!r} reads {relation!r}, which epoch {manifest.epoch} had not read yet.", "Run a refresh first."
+        )
+    return found or Cursor(manifest.units[relation].version, epoch=manifest.units[relation].epoch)
 
 
 def recompute_sql(context: Context, view: str, manifest: Manifest, given: Mapping[str, str] | None = None) -> str:

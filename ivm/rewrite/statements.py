@@ -199,11 +199,13 @@ def accumulate(unit: Unit, rows: str, weighted: bool) -> str:
 
 
 def accumulated(unit: Unit, trace: str) -> str:
-    """The sum of a trace's batches: one row a group that exists."""
+    """The sum of a trace's batches: one row a group that exists; of a total always one, zeros over no batch."""
     assert unit.reduce is not None
     keys = [k.name for k in unit.reduce.keys]
-    sums = [f"CAST(SUM({ident(a.name)}) AS {a.type}) AS {ident(a.name)}" for a in accumulators(unit.reduce)]
-    outputs = [ident(k) for k in keys] + sums + [f"CAST(SUM({ident(COUNT)}) AS bigint) AS {ident(COUNT)}"]
+    kept = [*accumulators(unit.reduce), Accumulator(COUNT, "", "count", "bigint")]
+    sums = {a.name: f"CAST(SUM({ident(a.name)}) AS {a.type})" for a in kept}
+    totals = sums if keys else {a.name: f"COALESCE({sums[a.name]}, {a.zero})" for a in kept}
+    outputs = [ident(k) for k in keys] + [f"{total} AS {ident(name)}" for name, total in totals.items()]
     having = f"\nHAVING SUM({ident(COUNT)}) <> 0" if keys else ""
     return f"SELECT {', '.join(outputs)}\nFROM {trace} AS `__ivm_trace`{group_by(keys)}{having}"
 

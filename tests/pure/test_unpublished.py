@@ -1,0 +1,91 @@
+"""Views that an epoch can't publish: all their units, and what reads them, stay where they were.
+
+DuckDB stands in Spark's place.
+"""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+import ivm
+from ivm.errors import StateError
+from ivm.refresh import publish
+from tests.pure.duck_session import DuckSession
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def made(tmp_path, without_a_jvm):
+    """A pipeline of some views over `t` (k, day), where they are refreshed, and what appends rows to it."""
+
+    def add(*keys):
+        rows = {"k": pa.array(keys, pa.int64()), "day": pa.array([datetime.date(2026, 3, 1)] * len(keys))}
+        feed = {"delta.enableChangeDataFeed": "true"}
+        write_deltalake(str(tmp_path / "t"), pa.table(rows), mode="append", configuration=feed)
+
+    def pipe(views, **source):
+        made = ivm.Pipeline("sizes", DuckSession(), tmp_path / "root")
+        made.source("t", str(tmp_path / "t"), **source)
+        for view, sql in views.items():
+            made.view(view, sql)
+        return made
+
+    add(1, 1, 2)
+    return pipe, add
+
+
+def full_disk(monkeypatch, where, fails):
+    """Publishing some units fails from now on."""
+    inner = getattr(publish, where)
+
+    def failing(context, *args):
+        outcome = next(a for a in args if hasattr(a, "unit"))
+        if fails(outcome.unit):
+            raise OSError(28, "No space left on device")
+        return inner(context, *args)
+
+    monkeypatch.setattr(publish, where, failing)
+
+
+def rows(pipe, view):
+    return sorted(pipe.read(view).collect())
+
+
+SIZES = {"sizes": "SELECT n, count(*) AS c FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY n"}
+
+
+def test_units_within_a_view_stay_where_it_is(made, monkeypatch):
+    pipe, add = made
+    assert pipe(SIZES).refresh().ok
+    add(3, 3)
+    with monkeypatch.context() as patch:
+        full_disk(patch, "_merge", lambda unit: unit == "sizes")
+        assert not pipe(SIZES).refresh().ok
+    manifest = pipe(SIZES).context.log.manifest()
+    assert {s.epoch for s in manifest.units.values()} == {1}
+    assert set(manifest.failing) == {"sizes"}
+    with pytest.raises(StateError, match="'sizes' failed in epoch 2: it could not be published"):
+        pipe(SIZES).backfill("sizes", where="n = 2")
+    assert pipe(SIZES).refresh().ok
+    assert rows(pipe(SIZES), "sizes") == [(1, 1), (2, 2)]
+
+
+def test_a_view_whose_companion_can_not_be_published_stays_with_what_reads_it(made, monkeypatch):
+    pipe, add = made
+    views = {"counts": "SELECT k, count(*) AS n FROM t GROUP BY k", "top": "SELECT k FROM counts WHERE n > 1"}
+    assert pipe(views, effective_date="day").refresh().ok
+    add(2)
+    with monkeypatch.context() as patch:
+        full_disk(patch, "_publish_unit", lambda unit: unit == "counts__by_day")
+        report = pipe(views, effective_date="day").refresh()
+    assert "counts could not be published, which it reads" in report.views["top"].error
+    assert {s.epoch for s in pipe(views, effective_date="day").context.log.manifest().units.values()} == {1}
+    again = pipe(views, effective_date="day")
+    assert again.refresh().ok
+    assert rows(again, "top") == [(1,), (2,)]
+    assert sorted(again.read("counts", as_of="2026-03-01").collect()) == rows(again, "counts") == [(1, 2), (2, 2)]
