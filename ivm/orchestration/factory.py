@@ -156,14 +156,7 @@ def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
 def _submitted_refresh(config: PipelineConfig) -> tuple[Any, Any]:
     """All steps as one job of spark-submit, between a look at the log before and, in the shape `steps`, one after."""
     folder = str(config.folder)
-
-    @task
-    def look() -> dict[str, Any]:
-        from ivm.orchestration.tasks import look_task
-
-        return look_task(folder)
-
-    first, job = look(), _submitted(config, "refresh", "refresh")
+    first, job = _look_task(config), _submitted(config, "refresh", "refresh")
     chain(first, job)
     if config.airflow.shape == "steps":
         outlets = outlets_of(config)
@@ -178,6 +171,18 @@ def _submitted_refresh(config: PipelineConfig) -> tuple[Any, Any]:
 
         chain(job, publish())
     return first, job
+
+
+def _look_task(config: PipelineConfig) -> Any:
+    folder = str(config.folder)
+
+    @task
+    def look() -> dict[str, Any]:
+        from ivm.orchestration.tasks import look_task
+
+        return look_task(folder)
+
+    return look()
 
 
 def _view_tasks(config: PipelineConfig, planning: str, after: Any) -> None:
@@ -249,7 +254,7 @@ def backfill_dag(config: PipelineConfig) -> DAG:
         params=_parameters(config),
     ) as dag:
         if config.airflow.execution == "submit":
-            _submitted(config, "backfill", "backfill", given="{{ params | tojson }}", outlets=assets_of(outlets))
+            _submitted_backfill(config)
             return dag
 
         @task
@@ -276,10 +281,30 @@ def backfill_dag(config: PipelineConfig) -> DAG:
     return dag
 
 
+def _submitted_backfill(config: PipelineConfig) -> None:
+    """One job, which updates no Asset since it may be a dry run, and after it what its epochs tell.
+
+    The job tries again by itself what may pass, so that a condition that is refused isn't submitted three times.
+    """
+    folder, outlets = str(config.folder), outlets_of(config)
+
+    @task(outlets=assets_of(outlets))
+    def publish() -> dict[str, Any]:
+        from ivm.orchestration.tasks import report_backfill_task
+
+        done = report_backfill_task(folder, dict(get_current_context()["params"]), _epoch("look"))
+        describe(folder, outlets, done["views"])
+        return done
+
+    job = _submitted(config, "backfill", "backfill", given="{{ params | tojson }}", retries=0)
+    chain(_look_task(config), job, publish())
+
+
 _BACKFILL = """Builds a view anew, or a slice of it, or takes in past days. Readers see the old rows until the new ones
 are published, all at once. A run that was stopped goes on where it was when it is cleared or triggered again.
 
-With **dry_run**, `validate` says what would be read, written and spent, and the other tasks are skipped."""
+With **dry_run** the first task (the job, where one is submitted) says what would be read, written and spent, and the
+others are skipped."""
 
 
 def _parameters(config: PipelineConfig) -> dict[str, Param]:

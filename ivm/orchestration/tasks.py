@@ -252,9 +252,23 @@ def look_task(folder: str) -> dict[str, Any]:
 def report_task(folder: str, epoch: int | None) -> dict[str, Any]:
     """Say what the epochs from one on made of all views; fails where one isn't published, skips where none changed."""
     from ivm.declarations import declared
+
+    return _reported(declared(folder), epoch)
+
+
+@_step
+def report_backfill_task(folder: str, params: Mapping[str, Any], epoch: int | None) -> dict[str, Any]:
+    """The same after a job that backfilled a view; skipped after a dry run."""
+    from ivm.declarations import declared
+
+    if params.get("dry_run"):
+        raise AirflowSkipException("a dry run: what would be done is in the log of the job")
+    return _reported(declared(folder), epoch)
+
+
+def _reported(context: Context, epoch: int | None) -> dict[str, Any]:
     from ivm.refresh.published import reports_since
 
-    context = declared(folder)
     first = epoch or context.log.manifest().epoch
     reports = reports_since(context, first)
     errors = {n: r.error for n, r in reports.items() if r.error}
@@ -339,15 +353,14 @@ def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, 
     """
     from ivm.refresh.as_of import check_days
     from ivm.refresh.backfill import check_condition
+    from ivm.refresh.estimate import lines
 
     pipe = _pipeline(folder)
     view = pipe.known(str(params["view"]))
     where, day, until = (params.get(key) for key in ("where", "day", "until"))
     if params.get("dry_run"):
         found = pipe.estimate(view, where, day, until)
-        for work in found.work:
-            print(f"{work.view}: {work.strategy}, {work.reason}; {work.rows} rows, {work.seconds} s the last time")
-            print("\n".join(f"  reads {r.relation}: {r.rows} rows, {r.bytes} bytes" for r in work.reads))
+        print("\n".join(lines(found)))
         return asdict(found)
     if day is None and until is not None:
         raise ConfigError("A backfill has until without day.", "Give the first day of the range as day.")

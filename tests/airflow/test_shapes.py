@@ -137,8 +137,15 @@ def test_submit_is_one_job_and_what_tells_of_it(tmp_path, monkeypatch, shape):
         judges: [],
     }
     assert dag.get_task("refresh").given == ("cluster", "job.py", ["refresh"])
-    sent = factory.backfill_dag(config).get_task("backfill").given
-    assert sent == ("cluster", "job.py", ["backfill", "{{ params | tojson }}"])
+    backfill = factory.backfill_dag(config)
+    assert [(t.task_id, sorted(t.downstream_task_ids), [a.name for a in t.outlets]) for t in backfill.tasks] == [
+        ("backfill", ["publish"], []),  # a dry run updates nothing
+        ("look", ["backfill"], []),
+        ("publish", [], ["sent.totals"]),
+    ]
+    job = backfill.get_task("backfill")
+    assert job.given == ("cluster", "job.py", ["backfill", "{{ params | tojson }}"])
+    assert job.retries == 0
     assert factory.maintenance_dag(config).get_task("compact").given[2] == ["compact"]
 
 
@@ -271,6 +278,18 @@ def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F8
     for step in ("apply", "check", "publish"):
         with pytest.raises(AirflowFailException, match=f"Epoch {planned} was dropped"):
             made.TASKS[step](folder, planned)
+
+
+def test_what_a_job_backfilled_is_told_but_not_of_a_dry_run(tasks, lake):  # noqa: F811 - the fixture
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    made, folder = tasks
+    first = made.look_task(folder)["epoch"]
+    with pytest.raises(AirflowSkipException, match="a dry run"):
+        made.report_backfill_task(folder, {"view": "totals", "dry_run": True}, first)
+    assert lake.pipeline(lake.folder).backfill("totals").ok
+    done = made.report_backfill_task(folder, {"view": "totals", "dry_run": False}, first)
+    assert done["views"]["totals"]["strategy"] == "full"
 
 
 @pytest.mark.parametrize(("error", "again"), [(StorageError("gone"), True), (StateError("other"), False)])
