@@ -39,10 +39,11 @@ def plan_epoch(
 ) -> EpochPlan | None:
     """The plan of the next epoch, or None where nothing changed.
 
-    Not written yet; `context.broken` names the views that can't be planned.
+    Not written yet; `context.broken` names all views that can't be planned, the plan those that it is asked for.
     Views that are named are planned together with the views they read, so that all see one snapshot. Without
     `may_start` no Spark session is started to compare its settings with those of the views' state.
     """
+    views = None if views is None else list(views)
     snapshots, missing = context.survey()
     compiled = context.compile(snapshots, missing)
     committed = context.log.manifest()
@@ -67,7 +68,7 @@ def plan_epoch(
     ]
     notes = "; ".join([*([note] if note else []), *again])
     warnings = (*lag_warnings(snapshots, manifest), *_surprises(context, tasks))
-    broken = dict(context.broken)
+    broken = context.broken_among(views)
     applied = [u for n, t in tasks.items() if t.strategy == StrategyKind.INCREMENTAL for u in compiled[n].unit_names]
     open_tables(context, manifest, applied, (TABLE,))
     estimates = forecast(context, tasks, snapshots, manifest)
