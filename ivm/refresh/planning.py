@@ -19,6 +19,7 @@ from ivm.refresh.forecast import forecast
 from ivm.refresh.instants import as_instant, is_due
 from ivm.refresh.integrity import TABLE, Integrity, adopt, inspect_tables, occupied, open_tables
 from ivm.refresh.lag import lag_warnings
+from ivm.refresh.living import declared_units
 from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
 from ivm.refresh.settings import STARTED, changed, settings
@@ -67,7 +68,7 @@ def plan_epoch(
         if v in tasks and not h.because
     ]
     notes = "; ".join([*([note] if note else []), *again])
-    warnings = (*lag_warnings(snapshots, manifest), *_surprises(context, tasks))
+    warnings = (*lag_warnings(snapshots, declared_units(context, manifest)), *_surprises(context, tasks))
     broken = context.broken_among(views)
     applied = [u for n, t in tasks.items() if t.strategy == StrategyKind.INCREMENTAL for u in compiled[n].unit_names]
     open_tables(context, manifest, applied, (TABLE,))
