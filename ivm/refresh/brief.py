@@ -42,6 +42,6 @@ def _holds_at_most(snapshot: Snapshot, most: int) -> bool:
 
 def _changed(snapshot: Snapshot, units: Iterable[UnitState]) -> int | None:
     """About how many rows of a source changed since the unit that is furthest behind read it; None: nobody knows."""
-    read = [c.version or 0 for u in units for name, c in u.cursors.items() if name == snapshot.name]
+    read = [c.version or 0 for u in units for name, c in u.cursors.items() if name == snapshot.name.lower()]
     since = min(read, default=snapshot.version) + 1
     return snapshot.commits.changed(since, snapshot.version) if since <= snapshot.version else 0
