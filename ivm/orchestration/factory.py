@@ -145,7 +145,8 @@ def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
     def run() -> dict[str, Any]:
         from ivm.orchestration.tasks import TASKS, publish_task
 
-        function = partial(publish_task, judged=False) if step == "publish" and by_view else TASKS[step]
+        publishes = step == "publish"
+        function = partial(publish_task, judged=not by_view, first=_first("plan")) if publishes else TASKS[step]
         done: dict[str, Any] = function(folder, None if step == "plan" else _epoch("plan"))
         describe(folder, outlets, done.get("views", {}))
         return done
@@ -209,7 +210,7 @@ def _view_task(view: str, folder: str, planning: str, of: Outlets) -> Any:
     def run() -> dict[str, Any]:
         from ivm.orchestration.tasks import view_task
 
-        done = view_task(folder, view, _epoch(planning))
+        done = view_task(folder, view, _first(planning))
         describe(folder, outlets, {view: done})
         return done
 
@@ -220,6 +221,12 @@ def _epoch(planning: str) -> int | None:
     """The epoch that the run's first task told; None where it was marked successful by hand."""
     told = get_current_context()["ti"].xcom_pull(task_ids=planning)
     return int(told["epoch"]) if told else None
+
+
+def _first(planning: str) -> int | None:
+    """The first epoch that the run published: an earlier one than its own where it finished what was left."""
+    told = get_current_context()["ti"].xcom_pull(task_ids=planning)
+    return int(told.get("first", told["epoch"])) if told else None
 
 
 def _submitted(config: PipelineConfig, task_id: str, verb: str, **more: Any) -> Any:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from ivm.errors import ConcurrentRefreshError, IvmError, StateError, StorageError
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.testing.recovery import differences
 from tests.airflow.test_dags import _structure
 from tests.pure.conftest import lake, scenes, without_a_jvm  # noqa: F401 - fixtures
-from tests.scenes import change
+from tests.scenes import CUSTOMERS, change, path
 
 pytestmark = [pytest.mark.airflow]
 
@@ -248,12 +250,41 @@ def test_an_epoch_of_some_views_that_was_left_is_finished_and_all_are_planned(ta
     made, folder = tasks
     left = step_plan(lake.pipeline(lake.folder).context, ["idle"])
     assert "totals" not in left.tasks
-    planned = made.plan_task(folder)["epoch"]
-    assert planned > left.epoch
+    told = made.plan_task(folder)
+    planned = told["epoch"]
+    assert planned > left.epoch == told["first"]
     log = lake.pipeline(lake.folder).context.log
     assert log.has(left.epoch, "committed")
     assert "totals" in log.plan(planned).tasks
     assert made.plan_task(folder)["epoch"] == planned, "tried again it is this run's own"
+
+
+def test_a_run_tells_of_the_views_of_an_epoch_that_was_left(tasks, lake):  # noqa: F811 - the fixture
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    made, folder = tasks
+    step_plan(lake.pipeline(lake.folder).context)
+    row = {"cust": 30, "name": "x", "region": "east"}
+    write_deltalake(path(lake, "customers"), pa.Table.from_pylist([row], CUSTOMERS), mode="append")
+    told = made.plan_task(folder)
+    made.apply_task(folder, told["epoch"])
+    made.check_task(folder, told["epoch"])
+    done = made.publish_task(folder, told["epoch"], first=told["first"])
+    assert (done["views"]["totals"]["strategy"], done["views"]["idle"]["strategy"]) == ("incremental", "incremental")
+    assert made.view_task(folder, "totals", told["first"])["strategy"] == "incremental"
+    with pytest.raises(AirflowSkipException):
+        made.view_task(folder, "totals", told["epoch"])
+
+
+@pytest.mark.parametrize(
+    ("told", "epoch", "first"), [({"epoch": 3, "first": 2}, 3, 2), ({"epoch": 3}, 3, 3), (None, None, None)]
+)
+def test_the_tasks_of_views_begin_with_the_epoch_that_was_left(monkeypatch, told, epoch, first):
+    from ivm.orchestration import factory
+
+    context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: told)}
+    monkeypatch.setattr(factory, "get_current_context", lambda: context)
+    assert (factory._epoch("plan"), factory._first("plan")) == (epoch, first)
 
 
 def test_an_epoch_of_older_versions_that_was_left_is_finished_and_the_newest_planned(tasks, lake):  # noqa: F811
