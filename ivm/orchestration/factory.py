@@ -42,6 +42,9 @@ from ivm.scheduling import OnAssets, OnCommits
 #: Steps may be run again at any time (see ivm.refresh.protocol), so every task is retried; an error that a retry can't
 #: mend ends that at once (see ivm.orchestration.tasks).
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
+#: How long the maintenance waits for an epoch that is open: a try a minute, so that the pool's slot is free between
+#: them for the tasks that go on with it.
+PATIENT: dict[str, Any] = {"retries": 15, "retry_delay": timedelta(minutes=1)}
 #: Of DAGs whose schedule is a length of time.
 START = datetime(2020, 1, 1, tzinfo=UTC)
 #: How often freshness is looked at: this part of the shortest target, and not more often than that.
@@ -355,7 +358,7 @@ def maintenance_dag(config: PipelineConfig) -> DAG:
             _submitted(config, "compact", "compact")
             return dag
 
-        @task
+        @task(**PATIENT)
         def compact() -> dict[str, Any]:
             from ivm.orchestration.tasks import compact_task
 

@@ -91,6 +91,7 @@ def test_what_writes_takes_a_slot_of_the_pool(dags):
     assert set(dags["ivm_by_step_maintenance"]["pools"].values()) == {"shop"}
     assert {p for t, p in dags["ivm_by_view"]["pools"].items() if t.startswith("views.")} == {"default_pool"}
     assert set(dags["ivm_by_connect"]["pools"].values()) == {"default_pool"}
+    assert dags["ivm_by_step_maintenance"]["retries"] == [15], "an epoch may be open, between two tasks of a refresh"
     assert {d["max_active_runs"] for d in dags.values()} == {1}
 
 
