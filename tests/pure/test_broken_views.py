@@ -8,6 +8,7 @@ import typer
 from ivm.cli.verbs import advance
 from ivm.errors import ViewError
 from ivm.refresh.views import View, in_order
+from tests.scenes import change
 
 BEFORE = "refresh"
 TEXTS = {
@@ -85,3 +86,15 @@ def test_a_plan_shows_those_that_are_asked_for(lake, monkeypatch, refreshed):
     for views in (["reader"], None):
         with pytest.raises(typer.Exit):
             advance.plan(views)
+
+
+def test_the_status_tells_why_they_are_behind_until_they_are_refreshed(lake):
+    pipe = lake.pipeline(lake.folder)
+    pipe.context.views["nested"] = View("nested", "SELECT nothere FROM orders")
+    assert not pipe.refresh().ok
+    told = lake.pipeline(lake.folder).status()["views"]
+    assert told["nested"]["error"].startswith("could not be planned in epoch 2: View 'nested'")
+    assert [v for v, of in told.items() if of["error"]] == ["nested"]
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert lake.pipeline(lake.folder).status()["views"]["nested"]["error"] == ""
