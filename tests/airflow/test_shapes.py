@@ -156,6 +156,21 @@ def test_a_cycle_of_views_is_refused_in_words(dags):
     assert "in a cycle" in dags["ivm_turning_refused"]["doc"]
 
 
+def test_a_folder_whose_dags_are_another_ones_is_refused(tmp_path):
+    from ivm.config import load_folder
+    from ivm.orchestration.folders import check_dags, dag_ids, refresh_dags
+
+    more = "views: {totals: {freshness: 1h}}\naudit: {schedule: '@weekly'}\n"
+    for folder, name in {"one": "sales", "other": "sales", "third": "sales_quarantine"}.items():
+        _written(tmp_path / folder, name, more, SQL)
+    made, checks = refresh_dags(tmp_path), check_dags(tmp_path)
+    assert sorted(made | checks) == sorted(
+        [*dag_ids(load_folder(tmp_path / "one")), "ivm_other_refused", "ivm_third_refused"]
+    )
+    assert str(tmp_path / "one") in made["ivm_other_refused"].doc_md
+    assert "'ivm_sales_quarantine'" in made["ivm_third_refused"].doc_md
+
+
 def test_a_backfill_asks_for_days_and_a_dry_run(dags):
     params = dags["ivm_by_step_backfill"]["params"]
     assert list(params) == ["view", "where", "day", "until", "dry_run"]
