@@ -16,6 +16,7 @@ from airflow.sdk import Asset, get_current_context
 from ivm.config import PipelineConfig
 from ivm.orchestration.lineage import emit
 from ivm.orchestration.reads import dated
+from ivm.plan.kinds import StrategyKind
 
 
 class Outlets(NamedTuple):
@@ -48,6 +49,18 @@ def uri_of(place: str) -> str:
     ('file:///lake/shop', 's3://lake/shop')
     """
     return place if "://" in place else f"file://{place}"
+
+
+def published(outlets: Mapping[str, Outlets], views: Mapping[str, Mapping[str, Any]]) -> dict[str, Outlets]:
+    """The outlets of the views of which the running task published something; it tells of no others, then.
+
+    Airflow (3.3.2) makes an event for each Asset that the task has as an outlet when it ends, whatever it did for it,
+    and an AssetAlias, which is for some of several, takes no partition keys.
+    """
+    changed = {view for view, done in views.items() if done["strategy"] != StrategyKind.UNCHANGED}
+    kept = {view: of for view, of in outlets.items() if view in changed}
+    get_current_context()["ti"].task.outlets = assets_of(kept)
+    return kept
 
 
 def describe(folder: str, outlets: Mapping[str, Outlets], views: Mapping[str, Mapping[str, Any]]) -> None:

@@ -34,7 +34,7 @@ from airflow.sdk import (
 from ivm.config import PipelineConfig, load_folder
 from ivm.durations import written
 from ivm.errors import IvmError
-from ivm.orchestration.assets import Outlets, assets_of, describe, outlets_of, uri_of
+from ivm.orchestration.assets import Outlets, assets_of, describe, outlets_of, published, uri_of
 from ivm.orchestration.reads import reads
 from ivm.refresh.protocol import NAMES
 from ivm.scheduling import OnAssets, OnCommits
@@ -278,7 +278,7 @@ def backfill_dag(config: PipelineConfig) -> DAG:
             from ivm.orchestration.tasks import backfill_task
 
             done = backfill_task(folder, dict(get_current_context()["params"]))
-            describe(folder, outlets, done["views"])
+            describe(folder, published(outlets, done["views"]), done["views"])
             return done
 
         @task
@@ -303,7 +303,7 @@ def _submitted_backfill(config: PipelineConfig) -> None:
         from ivm.orchestration.tasks import report_backfill_task
 
         done = report_backfill_task(folder, dict(get_current_context()["params"]), _epoch("look"))
-        describe(folder, outlets, done["views"])
+        describe(folder, published(outlets, done["views"]), done["views"])
         return done
 
     job = _submitted(config, "backfill", "backfill", given="{{ params | tojson }}", retries=0)

@@ -303,6 +303,19 @@ def test_the_tasks_of_views_begin_with_the_epoch_that_was_left(monkeypatch, told
     assert (factory._epoch("plan"), factory._first("plan")) == (epoch, first)
 
 
+def test_events_are_of_the_views_that_were_published(monkeypatch):
+    from airflow.sdk import Asset
+
+    from ivm.orchestration import assets
+
+    outlets = {v: assets.Outlets(Asset(f"p.{v}"), Asset(f"p.{v}.days")) for v in ("built", "same", "other")}
+    running = SimpleNamespace(task=SimpleNamespace(outlets=assets.assets_of(outlets)))
+    monkeypatch.setattr(assets, "get_current_context", lambda: {"ti": running})
+    done = {"built": {"strategy": "full"}, "same": {"strategy": "unchanged"}}
+    assert assets.published(outlets, done) == {"built": outlets["built"]}
+    assert [a.name for a in running.task.outlets] == ["p.built", "p.built.days"]
+
+
 def test_an_epoch_of_older_versions_that_was_left_is_finished_and_the_newest_planned(tasks, lake):  # noqa: F811
     made, folder = tasks
     left = step_plan(lake.pipeline(lake.folder).context)
