@@ -9,7 +9,9 @@ They are two, since Airflow (3.3.2, `AssetManager`) starts no DAG without partit
 from __future__ import annotations
 
 from collections.abc import Mapping
+from posixpath import normpath
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from airflow.sdk import Asset, get_current_context
 
@@ -17,6 +19,9 @@ from ivm.config import PipelineConfig
 from ivm.orchestration.lineage import emit
 from ivm.orchestration.reads import dated
 from ivm.plan.kinds import StrategyKind
+
+#: What would end a URI's path, or stand for another character.
+_QUOTED = str.maketrans({c: quote(c) for c in "%#?"})
 
 
 class Outlets(NamedTuple):
@@ -43,12 +48,12 @@ def assets_of(outlets: Mapping[str, Outlets]) -> list[Asset]:
 
 
 def uri_of(place: str) -> str:
-    """A root's or source's place as the URI of an Asset.
+    """A root's or source's place as the URI of an Asset: one a place, of which no part is a query or a fragment.
 
-    >>> uri_of("/lake/shop"), uri_of("s3://lake/shop")
-    ('file:///lake/shop', 's3://lake/shop')
+    >>> uri_of("/lake/shop/"), uri_of("s3://lake/shop"), uri_of("/lake/no #1")
+    ('file:///lake/shop', 's3://lake/shop', 'file:///lake/no %231')
     """
-    return place if "://" in place else f"file://{place}"
+    return (place if "://" in place else f"file://{normpath(place)}").translate(_QUOTED)
 
 
 def published(outlets: Mapping[str, Outlets], views: Mapping[str, Mapping[str, Any]]) -> dict[str, Outlets]:

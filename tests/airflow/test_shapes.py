@@ -104,6 +104,23 @@ def test_schedules(dags):
     assert "AssetAny" in dags["ivm_by_view"]["schedule"]
 
 
+@pytest.mark.parametrize(
+    ("place", "uri"),
+    [
+        ("/lake/shop/", "file:///lake/shop"),
+        ("/lake//my shop", "file:///lake/my shop"),
+        ("/lake/a#b?c/100%", "file:///lake/a%23b%3Fc/100%25"),
+        ("s3://lake/a#b", "s3://lake/a%23b"),
+    ],
+)
+def test_a_place_has_one_uri_of_which_airflow_cuts_nothing(place, uri):
+    from airflow.sdk import Asset
+
+    from ivm.orchestration.assets import uri_of
+
+    assert uri_of(place) == Asset("name", uri=uri).uri == uri
+
+
 def test_a_freshness_target_has_a_dag_of_its_own(dags):
     assert [d for d in dags if d.endswith("_freshness")] == ["ivm_by_step_freshness"]
     dag = dags["ivm_by_step_freshness"]
