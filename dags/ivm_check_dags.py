@@ -5,8 +5,8 @@ from pathlib import Path
 
 from airflow.sdk import DAG  # noqa: F401 - the DAG processor only reads files that name it
 
-from ivm.orchestration.audit import build_check_dags
+from ivm.orchestration.folders import check_dags
 
 _ROOT = Path(os.environ.get("IVM_PIPELINES", Path(__file__).resolve().parent.parent / "pipelines"))
 
-globals().update({d.dag_id: d for file in sorted(_ROOT.glob("*/pipeline.yml")) for d in build_check_dags(file.parent)})
+globals().update(check_dags(_ROOT))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from airflow.sdk import DAG  # noqa: F401 - the DAG processor only reads files that name it
 
-from ivm.orchestration.factory import build_dags
+from ivm.orchestration.folders import refresh_dags
 
 _ROOT = Path(os.environ.get("IVM_PIPELINES", Path(__file__).resolve().parent.parent / "pipelines"))
 
-globals().update({dag.dag_id: dag for file in sorted(_ROOT.glob("*/pipeline.yml")) for dag in build_dags(file.parent)})
+globals().update(refresh_dags(_ROOT))

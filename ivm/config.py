@@ -33,7 +33,7 @@ from ivm.housekeeping import BOUNDS, Retention
 from ivm.names import check_name, is_path, table_ref
 from ivm.parameters import ARRANGE, ENGINES, LANES, MODES, check_references, is_url, shown
 from ivm.quality.catalog import check_rules
-from ivm.scheduling import AirflowSettings, OnCommits, Schedule
+from ivm.scheduling import AirflowSettings, OnAssets, OnCommits, Schedule
 from ivm.storage.location import Location
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -172,13 +172,20 @@ def view_setting(key: str, value: Any, where: str) -> Any:
 
 
 def _check_watched(schedule: Schedule, sources: Iterable[SourceConfig]) -> None:
-    """Raises ConfigError where commits of a source are waited for that can't be seen without Spark."""
-    unseen = [s for s in sources if not is_path(s.location)] if isinstance(schedule, OnCommits) else []
-    if unseen:
+    """Raises ConfigError where a source is waited for whose place only Spark finds."""
+    unseen = next((s for s in sources if not is_path(s.location)), None)
+    if unseen is None:
+        return
+    catalog = f"source {unseen.name!r} is the catalog table {unseen.location}"
+    if isinstance(schedule, OnCommits):
         raise ConfigError(
-            f"schedule is on commits, but source {unseen[0].name!r} is the catalog table {unseen[0].location}, "
-            "whose log is only found by Spark.",
+            f"schedule is on commits, but {catalog}, whose log is only found by Spark.",
             "Give the source by path, or the schedule as a cron expression.",
+        )
+    if isinstance(schedule, OnAssets) and not schedule.of:
+        raise ConfigError(
+            f"schedule is on the sources' Assets, but {catalog}, which has no URI.",
+            "Name the Assets (`of`), or give the source by path.",
         )
 
 

@@ -55,6 +55,10 @@ class StoppedError(StateError):
     """A step stopped for a reason outside of any view and of the state: a full disk, a server that went away."""
 
 
+class OpenEpochError(StateError):
+    """What needs the state between two epochs met one that is under way, or that was left."""
+
+
 class LargeReadError(Exception):
     """A read gave more rows than this process may hold; nobody meets it: Spark reads them."""
 
@@ -68,7 +72,7 @@ class LargeSliceError(LargeReadError):
 
 
 #: What may be otherwise a moment later, so that the same step is worth another try.
-TRANSIENT = (ConcurrentRefreshError, StorageError, StoppedError)
+TRANSIENT = (ConcurrentRefreshError, StorageError, StoppedError, OpenEpochError)
 
 
 def may_pass(error: IvmError) -> bool:

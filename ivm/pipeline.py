@@ -242,7 +242,10 @@ class Pipeline(Declarations):
             )
 
     def compact(self, keep_epochs: int = 10) -> list[Compaction]:
-        """Advance traces to the newest epoch that readers may still need, and rewrite small files."""
+        """Advance traces to the newest epoch that readers may still need, and rewrite small files.
+
+        Raises OpenEpochError where a refresh left an epoch open, or is between two of its steps.
+        """
         from ivm.refresh.compact import compact
 
         keep_epochs = parameters.number(keep_epochs, "keep_epochs")

@@ -9,13 +9,19 @@ They are two, since Airflow (3.3.2, `AssetManager`) starts no DAG without partit
 from __future__ import annotations
 
 from collections.abc import Mapping
+from posixpath import normpath
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from airflow.sdk import Asset, get_current_context
 
 from ivm.config import PipelineConfig
 from ivm.orchestration.lineage import emit
 from ivm.orchestration.reads import dated
+from ivm.plan.kinds import StrategyKind
+
+#: What would end a URI's path, or stand for another character.
+_QUOTED = str.maketrans({c: quote(c) for c in "%#?"})
 
 
 class Outlets(NamedTuple):
@@ -42,12 +48,24 @@ def assets_of(outlets: Mapping[str, Outlets]) -> list[Asset]:
 
 
 def uri_of(place: str) -> str:
-    """A root's or source's place as the URI of an Asset.
+    """A root's or source's place as the URI of an Asset: one a place, of which no part is a query or a fragment.
 
-    >>> uri_of("/lake/shop"), uri_of("s3://lake/shop")
-    ('file:///lake/shop', 's3://lake/shop')
+    >>> uri_of("/lake/shop/"), uri_of("s3://lake/shop"), uri_of("/lake/no #1")
+    ('file:///lake/shop', 's3://lake/shop', 'file:///lake/no %231')
     """
-    return place if "://" in place else f"file://{place}"
+    return (place if "://" in place else f"file://{normpath(place)}").translate(_QUOTED)
+
+
+def published(outlets: Mapping[str, Outlets], views: Mapping[str, Mapping[str, Any]]) -> dict[str, Outlets]:
+    """The outlets of the views of which the running task published something; it tells of no others, then.
+
+    Airflow (3.3.2) makes an event for each Asset that the task has as an outlet when it ends, whatever it did for it,
+    and an AssetAlias, which is for some of several, takes no partition keys.
+    """
+    changed = {view for view, done in views.items() if done["strategy"] != StrategyKind.UNCHANGED}
+    kept = {view: of for view, of in outlets.items() if view in changed}
+    get_current_context()["ti"].task.outlets = assets_of(kept)
+    return kept
 
 
 def describe(folder: str, outlets: Mapping[str, Outlets], views: Mapping[str, Mapping[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from airflow.sdk import DAG, Param, get_current_context, task
 
 from ivm.config import PipelineConfig, load_folder
 from ivm.errors import IvmError
+from ivm.orchestration.assets import assets_of, describe, outlets_of, published
 
 _RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 LOOK, RELEASE, DISCARD = "look", "release", "discard"
@@ -59,7 +60,7 @@ def _audit_task(folder: str, view: str, how: str, sample: float) -> None:
 
 def quarantine_dag(config: PipelineConfig) -> DAG:
     """Started by hand, with the view and what to do with its batches; the parameters are validated by Airflow."""
-    folder, names = str(config.folder), [v.name for v in config.views]
+    folder, names, outlets = str(config.folder), [v.name for v in config.views], outlets_of(config)
     with DAG(
         f"ivm_{config.name}_quarantine",
         schedule=None,
@@ -83,12 +84,14 @@ def quarantine_dag(config: PipelineConfig) -> DAG:
 
             return look_task(folder, str(get_current_context()["params"]["view"]))
 
-        @task
+        @task(outlets=assets_of(outlets))
         def act() -> dict[str, Any]:
             from ivm.orchestration.check_tasks import act_task
 
             params = get_current_context()["params"]
-            return act_task(folder, str(params["view"]), str(params["action"]))
+            done = act_task(folder, str(params["view"]), str(params["action"]))
+            describe(folder, published(outlets, done["views"]), done["views"])
+            return done
 
         look() >> act()
     return dag

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ivm.errors import ConfigError
-from ivm.orchestration.tasks import _pipeline, _step
+from ivm.orchestration.tasks import _committed, _pipeline, _step
 
 
 @_step
@@ -37,7 +37,10 @@ def look_task(folder: str, view: str) -> dict[str, Any]:
 
 @_step
 def act_task(folder: str, view: str, action: str) -> dict[str, Any]:
-    """Release or discard what is held back of a view; skipped where it is only to be looked at."""
+    """Release or discard what is held back of a view; skipped where it is only to be looked at.
+
+    `views` are those that were published, with what was committed of each: none of them where it was discarded.
+    """
     if action == "look":
         raise AirflowSkipException("only looked at")
     pipe = _pipeline(folder)
@@ -49,4 +52,6 @@ def act_task(folder: str, view: str, action: str) -> dict[str, Any]:
         raise ConfigError(f"There is no action {action!r}.", "Choose one of: look, release, discard.")
     if not report.ok:
         raise AirflowFailException("; ".join(v.error for v in report.views.values() if v.error))
-    return {"epoch": report.epoch, "views": sorted(report.views), "note": report.note}
+    manifest = pipe.context.log.manifest()
+    views = {n: _committed(pipe.context, manifest, r, report.epoch) for n, r in report.views.items()}
+    return {"epoch": report.epoch, "views": views, "note": report.note}

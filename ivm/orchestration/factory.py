@@ -34,7 +34,7 @@ from airflow.sdk import (
 from ivm.config import PipelineConfig, load_folder
 from ivm.durations import written
 from ivm.errors import IvmError
-from ivm.orchestration.assets import Outlets, assets_of, describe, outlets_of, uri_of
+from ivm.orchestration.assets import Outlets, assets_of, describe, outlets_of, published, uri_of
 from ivm.orchestration.reads import reads
 from ivm.refresh.protocol import NAMES
 from ivm.scheduling import OnAssets, OnCommits
@@ -42,6 +42,9 @@ from ivm.scheduling import OnAssets, OnCommits
 #: Steps may be run again at any time (see ivm.refresh.protocol), so every task is retried; an error that a retry can't
 #: mend ends that at once (see ivm.orchestration.tasks).
 RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
+#: How long the maintenance waits for an epoch that is open: a try a minute, so that the pool's slot is free between
+#: them for the tasks that go on with it.
+PATIENT: dict[str, Any] = {"retries": 15, "retry_delay": timedelta(minutes=1)}
 #: Of DAGs whose schedule is a length of time.
 START = datetime(2020, 1, 1, tzinfo=UTC)
 #: How often freshness is looked at: this part of the shortest target, and not more often than that.
@@ -145,7 +148,8 @@ def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
     def run() -> dict[str, Any]:
         from ivm.orchestration.tasks import TASKS, publish_task
 
-        function = partial(publish_task, judged=False) if step == "publish" and by_view else TASKS[step]
+        publishes = step == "publish"
+        function = partial(publish_task, judged=not by_view, first=_first("plan")) if publishes else TASKS[step]
         done: dict[str, Any] = function(folder, None if step == "plan" else _epoch("plan"))
         describe(folder, outlets, done.get("views", {}))
         return done
@@ -156,14 +160,7 @@ def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
 def _submitted_refresh(config: PipelineConfig) -> tuple[Any, Any]:
     """All steps as one job of spark-submit, between a look at the log before and, in the shape `steps`, one after."""
     folder = str(config.folder)
-
-    @task
-    def look() -> dict[str, Any]:
-        from ivm.orchestration.tasks import look_task
-
-        return look_task(folder)
-
-    first, job = look(), _submitted(config, "refresh", "refresh")
+    first, job = _look_task(config), _submitted(config, "refresh", "refresh")
     chain(first, job)
     if config.airflow.shape == "steps":
         outlets = outlets_of(config)
@@ -178,6 +175,18 @@ def _submitted_refresh(config: PipelineConfig) -> tuple[Any, Any]:
 
         chain(job, publish())
     return first, job
+
+
+def _look_task(config: PipelineConfig) -> Any:
+    folder = str(config.folder)
+
+    @task
+    def look() -> dict[str, Any]:
+        from ivm.orchestration.tasks import look_task
+
+        return look_task(folder)
+
+    return look()
 
 
 def _view_tasks(config: PipelineConfig, planning: str, after: Any) -> None:
@@ -204,7 +213,7 @@ def _view_task(view: str, folder: str, planning: str, of: Outlets) -> Any:
     def run() -> dict[str, Any]:
         from ivm.orchestration.tasks import view_task
 
-        done = view_task(folder, view, _epoch(planning))
+        done = view_task(folder, view, _first(planning))
         describe(folder, outlets, {view: done})
         return done
 
@@ -215,6 +224,12 @@ def _epoch(planning: str) -> int | None:
     """The epoch that the run's first task told; None where it was marked successful by hand."""
     told = get_current_context()["ti"].xcom_pull(task_ids=planning)
     return int(told["epoch"]) if told else None
+
+
+def _first(planning: str) -> int | None:
+    """The first epoch that the run published: an earlier one than its own where it finished what was left."""
+    told = get_current_context()["ti"].xcom_pull(task_ids=planning)
+    return int(told.get("first", told["epoch"])) if told else None
 
 
 def _submitted(config: PipelineConfig, task_id: str, verb: str, **more: Any) -> Any:
@@ -249,7 +264,7 @@ def backfill_dag(config: PipelineConfig) -> DAG:
         params=_parameters(config),
     ) as dag:
         if config.airflow.execution == "submit":
-            _submitted(config, "backfill", "backfill", given="{{ params | tojson }}", outlets=assets_of(outlets))
+            _submitted_backfill(config)
             return dag
 
         @task
@@ -263,7 +278,7 @@ def backfill_dag(config: PipelineConfig) -> DAG:
             from ivm.orchestration.tasks import backfill_task
 
             done = backfill_task(folder, dict(get_current_context()["params"]))
-            describe(folder, outlets, done["views"])
+            describe(folder, published(outlets, done["views"]), done["views"])
             return done
 
         @task
@@ -276,10 +291,30 @@ def backfill_dag(config: PipelineConfig) -> DAG:
     return dag
 
 
+def _submitted_backfill(config: PipelineConfig) -> None:
+    """One job, which updates no Asset since it may be a dry run, and after it what its epochs tell.
+
+    The job tries again by itself what may pass, so that a condition that is refused isn't submitted three times.
+    """
+    folder, outlets = str(config.folder), outlets_of(config)
+
+    @task(outlets=assets_of(outlets))
+    def publish() -> dict[str, Any]:
+        from ivm.orchestration.tasks import report_backfill_task
+
+        done = report_backfill_task(folder, dict(get_current_context()["params"]), _epoch("look"))
+        describe(folder, published(outlets, done["views"]), done["views"])
+        return done
+
+    job = _submitted(config, "backfill", "backfill", given="{{ params | tojson }}", retries=0)
+    chain(_look_task(config), job, publish())
+
+
 _BACKFILL = """Builds a view anew, or a slice of it, or takes in past days. Readers see the old rows until the new ones
 are published, all at once. A run that was stopped goes on where it was when it is cleared or triggered again.
 
-With **dry_run**, `validate` says what would be read, written and spent, and the other tasks are skipped."""
+With **dry_run** the first task (the job, where one is submitted) says what would be read, written and spent, and the
+others are skipped."""
 
 
 def _parameters(config: PipelineConfig) -> dict[str, Param]:
@@ -323,7 +358,7 @@ def maintenance_dag(config: PipelineConfig) -> DAG:
             _submitted(config, "compact", "compact")
             return dag
 
-        @task
+        @task(**PATIENT)
         def compact() -> dict[str, Any]:
             from ivm.orchestration.tasks import compact_task
 

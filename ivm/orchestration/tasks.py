@@ -102,13 +102,14 @@ def _opened(context: Context, epoch: int | None) -> Run:
 def plan_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
     """Freeze the versions and decide; skip the rest of the run where nothing changed.
 
-    An epoch that somebody left, of some views or of older versions, is finished here: this run is one of all views.
+    An epoch that somebody left, of some views or of older versions, is finished here: this run is one of all views, and
+    tells of both: `first` is the epoch that was left.
     """
     from ivm.quality.gate import run_gate
     from ivm.refresh.run import is_newest
 
     pipe = _pipeline(folder)
-    run = Run(pipe.context, run_gate)
+    run, first = Run(pipe.context, run_gate), None
     with pipe.context.exclusive():
         left = pipe.context.log.open_epoch()
         protocol.plan(run)
@@ -117,7 +118,7 @@ def plan_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
             protocol.advance(run, first="apply", last="publish")
             newer = Run(pipe.context, run_gate)
             protocol.plan(newer)
-            run = newer if newer.plan is not None else run  # the other tasks tell of that one
+            run, first = (newer if newer.plan is not None else run), left  # the other tasks tell of that one
     plan = run.plan
     if plan is None and pipe.context.broken:
         raise GateError(
@@ -128,7 +129,7 @@ def plan_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
         raise AirflowSkipException("nothing changed")
     for name, task in plan.tasks.items():
         print(f"{name}: {task.strategy}, {task.reason}")
-    return {"epoch": plan.epoch, "note": plan.note}
+    return {"epoch": plan.epoch, "first": plan.epoch if first is None else first, "note": plan.note}
 
 
 @_step
@@ -190,10 +191,13 @@ def check_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
 
 
 @_step
-def publish_task(folder: str, epoch: int | None = None, judged: bool = True) -> dict[str, Any]:
+def publish_task(
+    folder: str, epoch: int | None = None, judged: bool = True, first: int | None = None
+) -> dict[str, Any]:
     """Merge and commit; then fail where a view failed or is held back, so that nobody takes the run for complete.
 
-    Where it is not `judged` here, a task of its own judges each view (`view_task`).
+    Where it is not `judged` here, a task of its own judges each view (`view_task`). The run's `first` epoch is told of,
+    too, where that was one that had been left.
     """
     from ivm.refresh.published import reports_since
 
@@ -203,7 +207,8 @@ def publish_task(folder: str, epoch: int | None = None, judged: bool = True) -> 
         if run.manifest is None:
             protocol.publish(run)
     epoch = run.planned.epoch
-    reports = reports_since(pipe.context, epoch)
+    first = epoch if first is None else first
+    reports = reports_since(pipe.context, first)
     errors = {n: r.error for n, r in reports.items() if r.error}
     if errors and judged:
         raise GateError(
@@ -213,7 +218,7 @@ def publish_task(folder: str, epoch: int | None = None, judged: bool = True) -> 
     manifest = pipe.context.log.manifest()
     return {
         "epoch": epoch,
-        "views": {r.view: _committed(pipe.context, manifest, r, epoch) for r in reports.values() if not r.error},
+        "views": {r.view: _committed(pipe.context, manifest, r, first) for r in reports.values() if not r.error},
         "errors": errors,
     }
 
@@ -252,9 +257,23 @@ def look_task(folder: str) -> dict[str, Any]:
 def report_task(folder: str, epoch: int | None) -> dict[str, Any]:
     """Say what the epochs from one on made of all views; fails where one isn't published, skips where none changed."""
     from ivm.declarations import declared
+
+    return _reported(declared(folder), epoch)
+
+
+@_step
+def report_backfill_task(folder: str, params: Mapping[str, Any], epoch: int | None) -> dict[str, Any]:
+    """The same after a job that backfilled a view; skipped after a dry run."""
+    from ivm.declarations import declared
+
+    if params.get("dry_run"):
+        raise AirflowSkipException("a dry run: what would be done is in the log of the job")
+    return _reported(declared(folder), epoch)
+
+
+def _reported(context: Context, epoch: int | None) -> dict[str, Any]:
     from ivm.refresh.published import reports_since
 
-    context = declared(folder)
     first = epoch or context.log.manifest().epoch
     reports = reports_since(context, first)
     errors = {n: r.error for n, r in reports.items() if r.error}
@@ -339,15 +358,14 @@ def validate_backfill_task(folder: str, params: Mapping[str, Any]) -> dict[str, 
     """
     from ivm.refresh.as_of import check_days
     from ivm.refresh.backfill import check_condition
+    from ivm.refresh.estimate import lines
 
     pipe = _pipeline(folder)
     view = pipe.known(str(params["view"]))
     where, day, until = (params.get(key) for key in ("where", "day", "until"))
     if params.get("dry_run"):
         found = pipe.estimate(view, where, day, until)
-        for work in found.work:
-            print(f"{work.view}: {work.strategy}, {work.reason}; {work.rows} rows, {work.seconds} s the last time")
-            print("\n".join(f"  reads {r.relation}: {r.rows} rows, {r.bytes} bytes" for r in work.reads))
+        print("\n".join(lines(found)))
         return asdict(found)
     if day is None and until is not None:
         raise ConfigError("A backfill has until without day.", "Give the first day of the range as day.")

@@ -45,6 +45,8 @@ class Audit:
     rows_read: int = 0
     #: Why an audit by checksum read the whole table; "" where it did not, and for the other ways, which always do.
     scanned: str = ""
+    #: Why it could not be compared, where others were asked for, too.
+    error: str = ""
 
     def __bool__(self) -> bool:
         return self.equal

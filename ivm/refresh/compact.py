@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ivm.engine.rows import stage
+from ivm.errors import OpenEpochError
 from ivm.lake.intact import read_through
 from ivm.lake.shapes import arrow_schema
 from ivm.lake.types import beyond_arrow
@@ -63,7 +64,7 @@ class Compaction:
 
 @step
 def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compaction]:
-    """Compact all traces, published tables and the epoch log of a pipeline that has no open epoch.
+    """Compact all traces, published tables and the epoch log of a pipeline. Raises OpenEpochError where one is open.
 
     Arrangements that pay and aren't there are made first.
     Of a unit with fewer than `least` batches since it was compacted only files that nobody needs any more are removed:
@@ -73,8 +74,13 @@ def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compacti
     never less.
     """
     manifest = context.log.manifest()
-    if manifest.epoch == 0 or context.log.open_epoch() is not None:
+    if manifest.epoch == 0:
         return []
+    if (epoch := context.log.open_epoch()) is not None:
+        raise OpenEpochError(
+            f"Nothing was compacted: epoch {epoch} is open.",
+            "Run it again after `ivm refresh`, which finishes that epoch.",
+        )
     make_paying(context, manifest)
     units = {u.name: u for c in context.compiled.values() for u in c.program.units}
     done: list[Compaction] = []

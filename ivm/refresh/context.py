@@ -192,6 +192,14 @@ class Context:
             self.spark = self._own(self._callers)
         return self.compiled
 
+    def broken_among(self, views: Iterable[str] | None) -> dict[str, str]:
+        """What is `broken` of the views named and of those that they read; of all if none are named."""
+        if views is None:
+            return dict(self.broken)
+        unread: dict[str, str] = {}
+        needed = {v.name.lower() for v in in_order(self.views, [v.lower() for v in views], unread)} | unread.keys()
+        return {view: why for view, why in self.broken.items() if view in needed}
+
     def compiled_or_raise(self, view: str) -> Compiled:
         """A view that was compiled. Raises ViewError with the reason where it could not be."""
         if view in self.broken:

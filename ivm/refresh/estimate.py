@@ -54,6 +54,15 @@ class Estimate:
     note: str = ""
 
 
+def lines(found: Estimate) -> list[str]:
+    """An estimate as text, for a log."""
+    told = []
+    for work in found.work:
+        told.append(f"{work.view}: {work.strategy}, {work.reason}; {work.rows} rows, {work.seconds} s the last time")
+        told += [f"  reads {r.relation}: {r.rows} rows, {r.bytes} bytes" for r in work.reads]
+    return [f"nothing was done; {found.what}:", *told]
+
+
 def estimate_whole(context: Context, view: str) -> Estimate:
     """A view that is built anew, together with what it reads as far as that has changed."""
     plan = plan_epoch(context, [view], frozenset({view}))

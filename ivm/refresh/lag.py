@@ -10,15 +10,18 @@ from ivm.feed.retention import warnings
 from ivm.feed.source import Snapshot, inspect
 from ivm.names import is_path
 from ivm.refresh.context import Context
-from ivm.refresh.records import Manifest
+from ivm.refresh.living import declared_units
+from ivm.refresh.records import Manifest, UnitState
 from ivm.storage.location import served
 
 
-def lag_warnings(snapshots: Mapping[str, Snapshot], manifest: Manifest, now: datetime | None = None) -> list[str]:
-    """A sentence for each source whose retention comes close to what a view lags behind."""
+def lag_warnings(
+    snapshots: Mapping[str, Snapshot], units: Mapping[str, UnitState], now: datetime | None = None
+) -> list[str]:
+    """A sentence for each source whose retention comes close to what a view's unit lags behind."""
     found = []
     for name, snapshot in snapshots.items():
-        read = {u: s.cursors[name] for u, s in manifest.units.items() if name in s.cursors}
+        read = {u: s.cursors[name] for u, s in units.items() if name in s.cursors}
         # Of another table nothing is waited for: its views are refreshed in full.
         readers = {u: c.version for u, c in read.items() if c.version is not None and c.table_id == snapshot.table_id}
         found += warnings(snapshot, readers, now or datetime.now(UTC))
@@ -31,7 +34,7 @@ def source_warnings(context: Context, manifest: Manifest) -> list[str]:
     An unreadable one is a warning itself.
     """
     sources = [s for s in context.sources.values() if is_path(s.location) and served(s.location) is not None]
-    found = []
+    found, units = [], declared_units(context, manifest)
     for source, looked in zip(sources, context.look_without_spark(sources), strict=True):
         try:
             snapshot = looked or inspect(source, None, context.lane)
@@ -40,5 +43,5 @@ def source_warnings(context: Context, manifest: Manifest) -> list[str]:
         if isinstance(snapshot, IvmError):
             found.append(str(snapshot))
         else:
-            found += lag_warnings({source.name.lower(): snapshot}, manifest)
+            found += lag_warnings({source.name.lower(): snapshot}, units)
     return found

@@ -2,8 +2,8 @@
 
     news  =  {source: newest version}  where the last epoch, or a view that isn't in trouble, has read another commit
 
-A view that fails or is held back reads nothing new until it is mended, and so do those that read it: they are no news,
-or whoever waits for news would try them for ever.
+A view that fails, is held back or can't be compiled reads nothing new until it is mended, and so do those that read it:
+they are no news, or whoever waits for news would try them for ever. Nor is what no view reads, or one did that is gone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ivm.errors import IvmError
 from ivm.feed.source import Snapshot, inspect
 from ivm.refresh.context import Context
+from ivm.refresh.living import living_units, read_by_views
 from ivm.refresh.records import Cursor, Manifest
 
 _log = logging.getLogger(__name__)
@@ -32,20 +33,23 @@ class News:
 
 
 def news(context: Context) -> News:
-    """The unread commits of all sources; one that can't be looked at is left out, and logged.
+    """The unread commits of all sources that views read; one that can't be looked at is left out, and logged.
 
     Raises StateError where the epoch log can't be read.
     """
     manifest = context.log.manifest()
     lagging = _in_trouble(context, manifest)
-    found = {}
+    units = {u: s for u, s in living_units(context, manifest).items() if u not in lagging}
+    found, wanted = {}, read_by_views(context, manifest)
     for name, source in context.sources.items():
+        if name not in wanted:
+            continue
         try:
             snapshot = inspect(source, None, context.lane)
         except IvmError as error:
             _log.warning("source %s can't be looked at: %s", name, error)
             continue
-        read = [s.cursors[name] for u, s in manifest.units.items() if name in s.cursors and u not in lagging]
+        read = [s.cursors[name] for s in units.values() if name in s.cursors]
         last = manifest.sources.get(name)
         if last is None or any(_other(cursor, snapshot) for cursor in (last, *read)):
             found[name] = snapshot.version

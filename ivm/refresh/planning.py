@@ -19,6 +19,7 @@ from ivm.refresh.forecast import forecast
 from ivm.refresh.instants import as_instant, is_due
 from ivm.refresh.integrity import TABLE, Integrity, adopt, inspect_tables, occupied, open_tables
 from ivm.refresh.lag import lag_warnings
+from ivm.refresh.living import declared_units
 from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Manifest, ViewTask, to_json
 from ivm.refresh.settings import STARTED, changed, settings
@@ -39,10 +40,11 @@ def plan_epoch(
 ) -> EpochPlan | None:
     """The plan of the next epoch, or None where nothing changed.
 
-    Not written yet; `context.broken` names the views that can't be planned.
+    Not written yet; `context.broken` names all views that can't be planned, the plan those that it is asked for.
     Views that are named are planned together with the views they read, so that all see one snapshot. Without
     `may_start` no Spark session is started to compare its settings with those of the views' state.
     """
+    views = None if views is None else list(views)
     snapshots, missing = context.survey()
     compiled = context.compile(snapshots, missing)
     committed = context.log.manifest()
@@ -66,8 +68,8 @@ def plan_epoch(
         if v in tasks and not h.because
     ]
     notes = "; ".join([*([note] if note else []), *again])
-    warnings = (*lag_warnings(snapshots, manifest), *_surprises(context, tasks))
-    broken = dict(context.broken)
+    warnings = (*lag_warnings(snapshots, declared_units(context, manifest)), *_surprises(context, tasks))
+    broken = context.broken_among(views)
     applied = [u for n, t in tasks.items() if t.strategy == StrategyKind.INCREMENTAL for u in compiled[n].unit_names]
     open_tables(context, manifest, applied, (TABLE,))
     estimates = forecast(context, tasks, snapshots, manifest)

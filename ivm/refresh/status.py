@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ivm.refresh.arrangements import statuses
@@ -11,12 +11,16 @@ from ivm.refresh.epochs import EpochLog
 from ivm.refresh.freshness import freshness
 from ivm.refresh.instants import as_time, instant_of
 from ivm.refresh.lag import source_warnings
+from ivm.refresh.living import last_broken
 from ivm.refresh.publish import held_back, warned
 from ivm.refresh.records import Manifest, Outcome
 
 
-def _trouble(manifest: Manifest, view: str) -> str:
+def _trouble(manifest: Manifest, broken: Mapping[str, tuple[int, str]], view: str) -> str:
     """Why a view is behind; "" if it isn't for a reason of its own."""
+    if view in broken:
+        epoch, why = broken[view]
+        return f"could not be planned in epoch {epoch}: {why}"
     if view in manifest.held:
         return f"held back in epoch {manifest.held[view].epoch}: {manifest.held[view].reason}"
     failure = manifest.failing.get(view)
@@ -54,7 +58,7 @@ def status(context: Context) -> dict[str, Any]:
                 f"{v} is held back: {h.reason}" for v, h in held_back(context, event.epoch).items()
             )
     fresh = {name: found for name in context.views if (found := freshness(context, name)) is not None}
-    views = {}
+    views, broken = {}, last_broken(context)
     outcomes = _newest(log, sorted(epochs, reverse=True), set(context.views))
     for name, view in context.views.items():
         state = manifest.units.get(name)
@@ -67,7 +71,7 @@ def status(context: Context) -> dict[str, Any]:
             "instant": _instant(manifest, name),
             "strategy": outcome.strategy if outcome else None,
             "reason": outcome.reason if outcome else "not refreshed yet",
-            "error": _trouble(manifest, name),
+            "error": _trouble(manifest, broken, name),
             "warning": warned(context, epoch).get(name, "") if epoch else "",
             "table": context.layout.table(name, True),
             "freshness": fresh[name].to_dict() if name in fresh else None,

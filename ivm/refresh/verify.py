@@ -48,6 +48,8 @@ class Verification:
     sample_unexpected: tuple[dict[str, Any], ...] = ()
     #: What is other in this session than in the one that built the view.
     settings: str = ""
+    #: Why it could not be compared, where others were asked for, too.
+    error: str = ""
 
     def __bool__(self) -> bool:
         return self.equal

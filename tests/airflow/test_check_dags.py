@@ -34,6 +34,7 @@ for name, dag in vars(ivm_check_dags).items():
         found[name] = {
             "tasks": {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks},
             "schedule": str(dag.schedule),
+            "assets": {t.task_id: sorted(a.name for a in t.outlets) for t in dag.tasks if t.outlets},
             "action": dag.params.get_param("action").schema["enum"] if "action" in dag.params else [],
         }
 heavy = sorted({"pyspark", "deltalake", "sqlglot", "great_expectations", "pandas"} & set(sys.modules))
@@ -58,6 +59,7 @@ def test_a_folder_has_a_quarantine_and_where_it_says_so_an_audit(tmp_path):
     assert found["dags"]["ivm_shop_audit"]["tasks"] == {"rows_": []}
     assert found["dags"]["ivm_shop_audit"]["schedule"] == "@weekly"
     assert found["dags"]["ivm_shop_quarantine"]["tasks"] == {"look": ["act"], "act": []}
+    assert found["dags"]["ivm_shop_quarantine"]["assets"] == {"act": ["shop.rows_"]}
     assert found["dags"]["ivm_shop_quarantine"]["action"] == ["look", "release", "discard"]
 
 
@@ -79,10 +81,16 @@ def test_the_tasks_look_release_discard_and_audit(tmp_path, monkeypatch, capsys)
     assert '{"id": "<int64>", "name": "<string>", "amount": "<int64>"}' in capsys.readouterr().out
     with pytest.raises(AirflowSkipException):
         check_tasks.act_task("folder", "rows_", "look")
-    assert check_tasks.act_task("folder", "rows_", "release")["views"] == ["names", "rows_"]
+    released = check_tasks.act_task("folder", "rows_", "release")["views"]
+    assert {v: (of["strategy"], of["rows"]) for v, of in released.items()} == {
+        "rows_": ("incremental", 4),
+        "names": ("incremental", 3),
+    }
     assert shop.published() == 4
     shop.refreshed((5, "c", 102))
-    assert "discarded: rows_" in check_tasks.act_task("folder", "rows_", "discard")["note"]
+    discarded = check_tasks.act_task("folder", "rows_", "discard")
+    assert "discarded: rows_" in discarded["note"]
+    assert discarded["views"] == {}
     assert shop.published() == 4
     assert check_tasks.audit_task("folder", "rows_", "full", 1.0)["equal"]
     assert [check_tasks.audit_task("folder", "rows_", "checksum", 1.0)["rows_read"] for _ in range(2)] == [4, 0]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from ivm.errors import ConcurrentRefreshError, IvmError, StateError, StorageError
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.testing.recovery import differences
 from tests.airflow.test_dags import _structure
 from tests.pure.conftest import lake, scenes, without_a_jvm  # noqa: F401 - fixtures
-from tests.scenes import change
+from tests.scenes import CUSTOMERS, change, path
 
 pytestmark = [pytest.mark.airflow]
 
@@ -89,6 +91,7 @@ def test_what_writes_takes_a_slot_of_the_pool(dags):
     assert set(dags["ivm_by_step_maintenance"]["pools"].values()) == {"shop"}
     assert {p for t, p in dags["ivm_by_view"]["pools"].items() if t.startswith("views.")} == {"default_pool"}
     assert set(dags["ivm_by_connect"]["pools"].values()) == {"default_pool"}
+    assert dags["ivm_by_step_maintenance"]["retries"] == [15], "an epoch may be open, between two tasks of a refresh"
     assert {d["max_active_runs"] for d in dags.values()} == {1}
 
 
@@ -99,6 +102,23 @@ def test_schedules(dags):
         assert named in dags["ivm_by_view"]["schedule"]
     assert "file:///lake/orders" in dags["ivm_by_connect"]["schedule"]
     assert "AssetAny" in dags["ivm_by_view"]["schedule"]
+
+
+@pytest.mark.parametrize(
+    ("place", "uri"),
+    [
+        ("/lake/shop/", "file:///lake/shop"),
+        ("/lake//my shop", "file:///lake/my shop"),
+        ("/lake/a#b?c/100%", "file:///lake/a%23b%3Fc/100%25"),
+        ("s3://lake/a#b", "s3://lake/a%23b"),
+    ],
+)
+def test_a_place_has_one_uri_of_which_airflow_cuts_nothing(place, uri):
+    from airflow.sdk import Asset
+
+    from ivm.orchestration.assets import uri_of
+
+    assert uri_of(place) == Asset("name", uri=uri).uri == uri
 
 
 def test_a_freshness_target_has_a_dag_of_its_own(dags):
@@ -137,13 +157,35 @@ def test_submit_is_one_job_and_what_tells_of_it(tmp_path, monkeypatch, shape):
         judges: [],
     }
     assert dag.get_task("refresh").given == ("cluster", "job.py", ["refresh"])
-    sent = factory.backfill_dag(config).get_task("backfill").given
-    assert sent == ("cluster", "job.py", ["backfill", "{{ params | tojson }}"])
+    backfill = factory.backfill_dag(config)
+    assert [(t.task_id, sorted(t.downstream_task_ids), [a.name for a in t.outlets]) for t in backfill.tasks] == [
+        ("backfill", ["publish"], []),  # a dry run updates nothing
+        ("look", ["backfill"], []),
+        ("publish", [], ["sent.totals"]),
+    ]
+    job = backfill.get_task("backfill")
+    assert job.given == ("cluster", "job.py", ["backfill", "{{ params | tojson }}"])
+    assert job.retries == 0
     assert factory.maintenance_dag(config).get_task("compact").given[2] == ["compact"]
 
 
 def test_a_cycle_of_views_is_refused_in_words(dags):
     assert "in a cycle" in dags["ivm_turning_refused"]["doc"]
+
+
+def test_a_folder_whose_dags_are_another_ones_is_refused(tmp_path):
+    from ivm.config import load_folder
+    from ivm.orchestration.folders import check_dags, dag_ids, refresh_dags
+
+    more = "views: {totals: {freshness: 1h}}\naudit: {schedule: '@weekly'}\n"
+    for folder, name in {"one": "sales", "other": "sales", "third": "sales_quarantine"}.items():
+        _written(tmp_path / folder, name, more, SQL)
+    made, checks = refresh_dags(tmp_path), check_dags(tmp_path)
+    assert sorted(made | checks) == sorted(
+        [*dag_ids(load_folder(tmp_path / "one")), "ivm_other_refused", "ivm_third_refused"]
+    )
+    assert str(tmp_path / "one") in made["ivm_other_refused"].doc_md
+    assert "'ivm_sales_quarantine'" in made["ivm_third_refused"].doc_md
 
 
 def test_a_backfill_asks_for_days_and_a_dry_run(dags):
@@ -241,12 +283,54 @@ def test_an_epoch_of_some_views_that_was_left_is_finished_and_all_are_planned(ta
     made, folder = tasks
     left = step_plan(lake.pipeline(lake.folder).context, ["idle"])
     assert "totals" not in left.tasks
-    planned = made.plan_task(folder)["epoch"]
-    assert planned > left.epoch
+    told = made.plan_task(folder)
+    planned = told["epoch"]
+    assert planned > left.epoch == told["first"]
     log = lake.pipeline(lake.folder).context.log
     assert log.has(left.epoch, "committed")
     assert "totals" in log.plan(planned).tasks
     assert made.plan_task(folder)["epoch"] == planned, "tried again it is this run's own"
+
+
+def test_a_run_tells_of_the_views_of_an_epoch_that_was_left(tasks, lake):  # noqa: F811 - the fixture
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    made, folder = tasks
+    step_plan(lake.pipeline(lake.folder).context)
+    row = {"cust": 30, "name": "x", "region": "east"}
+    write_deltalake(path(lake, "customers"), pa.Table.from_pylist([row], CUSTOMERS), mode="append")
+    told = made.plan_task(folder)
+    made.apply_task(folder, told["epoch"])
+    made.check_task(folder, told["epoch"])
+    done = made.publish_task(folder, told["epoch"], first=told["first"])
+    assert (done["views"]["totals"]["strategy"], done["views"]["idle"]["strategy"]) == ("incremental", "incremental")
+    assert made.view_task(folder, "totals", told["first"])["strategy"] == "incremental"
+    with pytest.raises(AirflowSkipException):
+        made.view_task(folder, "totals", told["epoch"])
+
+
+@pytest.mark.parametrize(
+    ("told", "epoch", "first"), [({"epoch": 3, "first": 2}, 3, 2), ({"epoch": 3}, 3, 3), (None, None, None)]
+)
+def test_the_tasks_of_views_begin_with_the_epoch_that_was_left(monkeypatch, told, epoch, first):
+    from ivm.orchestration import factory
+
+    context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: told)}
+    monkeypatch.setattr(factory, "get_current_context", lambda: context)
+    assert (factory._epoch("plan"), factory._first("plan")) == (epoch, first)
+
+
+def test_events_are_of_the_views_that_were_published(monkeypatch):
+    from airflow.sdk import Asset
+
+    from ivm.orchestration import assets
+
+    outlets = {v: assets.Outlets(Asset(f"p.{v}"), Asset(f"p.{v}.days")) for v in ("built", "same", "other")}
+    running = SimpleNamespace(task=SimpleNamespace(outlets=assets.assets_of(outlets)))
+    monkeypatch.setattr(assets, "get_current_context", lambda: {"ti": running})
+    done = {"built": {"strategy": "full"}, "same": {"strategy": "unchanged"}}
+    assert assets.published(outlets, done) == {"built": outlets["built"]}
+    assert [a.name for a in running.task.outlets] == ["p.built", "p.built.days"]
 
 
 def test_an_epoch_of_older_versions_that_was_left_is_finished_and_the_newest_planned(tasks, lake):  # noqa: F811
@@ -271,6 +355,18 @@ def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F8
     for step in ("apply", "check", "publish"):
         with pytest.raises(AirflowFailException, match=f"Epoch {planned} was dropped"):
             made.TASKS[step](folder, planned)
+
+
+def test_what_a_job_backfilled_is_told_but_not_of_a_dry_run(tasks, lake):  # noqa: F811 - the fixture
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    made, folder = tasks
+    first = made.look_task(folder)["epoch"]
+    with pytest.raises(AirflowSkipException, match="a dry run"):
+        made.report_backfill_task(folder, {"view": "totals", "dry_run": True}, first)
+    assert lake.pipeline(lake.folder).backfill("totals").ok
+    done = made.report_backfill_task(folder, {"view": "totals", "dry_run": False}, first)
+    assert done["views"]["totals"]["strategy"] == "full"
 
 
 @pytest.mark.parametrize(("error", "again"), [(StorageError("gone"), True), (StateError("other"), False)])

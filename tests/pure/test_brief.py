@@ -38,6 +38,23 @@ def test_many_changes_are_not(lake):
 
 
 @pytest.mark.slow
+def test_what_a_dropped_view_has_not_read_counts_no_more(lake):
+    lake.views = {n: sql for n, sql in lake.views.items() if n not in ("named", "idle")}  # the readers of customers
+    assert lake.pipeline(lake.folder).refresh().ok
+    context = lake.pipeline(lake.folder).context
+    context.limits = replace(context.limits, brief_changed=0)
+    assert is_brief(context)
+
+
+@pytest.mark.slow
+def test_changes_of_a_source_with_capitals_in_its_name_count(lake):
+    context = lake.pipeline(lake.folder).context
+    context.limits = replace(context.limits, brief_changed=0)
+    context.sources = {n: replace(s, name=n.title()) for n, s in context.sources.items()}
+    assert not is_brief(context)
+
+
+@pytest.mark.slow
 def test_a_build_is_not(lake):
     views = lake.views
     lake.views = {**views, "more": "SELECT id FROM orders"}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
+from ivm.cli.verbs import advance
 from ivm.errors import ViewError
 from ivm.refresh.views import View, in_order
+from tests.scenes import change
 
 BEFORE = "refresh"
 TEXTS = {
@@ -50,3 +53,48 @@ def test_the_others_are_refreshed(lake):
     assert set(failed) == {"bad", "reader", "one", "other"}
     assert "bad can't be compiled" in failed["reader"]
     assert report.views["ended"].strategy == "full"
+
+
+def with_broken(lake):
+    """A pipeline of which `bad` can't be compiled, nor `reader`, which reads it."""
+    pipe = lake.pipeline(lake.folder)
+    for name in ("bad", "reader"):
+        pipe.view(name, TEXTS[name], file=f"views/{name}.sql")
+    return pipe
+
+
+@pytest.mark.parametrize("act", [lambda p: p.refresh(["totals"]), lambda p: p.backfill("totals")])
+def test_who_names_others_hears_nothing_of_them(lake, act):
+    report = act(with_broken(lake))
+    assert report.ok
+    assert "bad" not in report.views
+    assert with_broken(lake).context.log.plan(report.epoch).broken == {}
+
+
+def test_who_names_what_reads_them_hears_of_both(lake):
+    report = with_broken(lake).refresh(["totals", "reader"])
+    assert {n for n, v in report.views.items() if v.error} == {"reader", "bad"}
+
+
+@pytest.mark.parametrize("refreshed", [False, True])
+def test_a_plan_shows_those_that_are_asked_for(lake, monkeypatch, refreshed):
+    pipe = with_broken(lake)
+    if refreshed:
+        pipe.refresh()
+    monkeypatch.setattr(advance, "load", lambda *_, **__: pipe)
+    advance.plan(["totals"])
+    for views in (["reader"], None):
+        with pytest.raises(typer.Exit):
+            advance.plan(views)
+
+
+def test_the_status_tells_why_they_are_behind_until_they_are_refreshed(lake):
+    pipe = lake.pipeline(lake.folder)
+    pipe.context.views["nested"] = View("nested", "SELECT nothere FROM orders")
+    assert not pipe.refresh().ok
+    told = lake.pipeline(lake.folder).status()["views"]
+    assert told["nested"]["error"].startswith("could not be planned in epoch 2: View 'nested'")
+    assert [v for v, of in told.items() if of["error"]] == ["nested"]
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert lake.pipeline(lake.folder).status()["views"]["nested"]["error"] == ""

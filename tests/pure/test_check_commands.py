@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from ivm.cli import main as cli
 from ivm.cli.failures import ExitCode
+from ivm.refresh.views import View
 from tests.pure.test_quality import SMALL, Shop
 
 pytestmark = pytest.mark.slow
@@ -60,3 +61,28 @@ def test_what_is_held_back_is_looked_at_released_and_audited(ivm_command):
     assert (code, json.loads(out)[0]["equal"], json.loads(out)[0]["rows"]) == (ExitCode.FAILED, False, 3)
     for wrong in (("--sample", "0"), ("--sample", "nan"), ("--sample", "0.1", "--checksum"), ("--rescan",)):
         assert run("audit", *wrong)[0] == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("verb", ["verify", "audit"])
+def test_a_view_that_can_not_be_compared_stops_no_other(ivm_command, monkeypatch, verb):
+    shop, run = ivm_command
+    assert run("release", "rows_")[0] == ExitCode.DONE
+
+    def with_broken(folder):
+        pipe = shop.pipe()
+        good = pipe.context.views["rows_"]
+        pipe.context.views = {"bad": View("bad", good.sql.replace("amount", "nothere")), "rows_": good}
+        return pipe
+
+    monkeypatch.setattr("ivm.pipeline.Pipeline.load", with_broken)
+    code, out = run(verb, "--json")
+    bad, good = json.loads(out)
+    assert (code, bad["view"], bad["equal"], good["view"], good["equal"]) == (1, "bad", False, "rows_", True)
+    assert "View 'bad'" in bad["error"]
+    assert good["error"] == ""
+    code, out = run(verb)
+    assert code == ExitCode.FAILED
+    assert "NOT COMPARED" in out
+    assert run(verb, "rows_")[0] == ExitCode.DONE
+    code, out = run(verb, "nothing", "--json")
+    assert (code, "has no view 'nothing'" in out) == (ExitCode.FAILED, True)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ivm.errors import OpenEpochError, may_pass
 from ivm.lake import native
 from ivm.refresh import compact
+from ivm.refresh.run import step_plan
 from ivm.testing.recovery import differences
 from tests.pure.duck_session import WRITES, DuckSession
 from tests.scenes import change, saved
@@ -47,6 +49,18 @@ def test_a_unit_that_could_not_be_written_is_compacted_another_time(monkeypatch,
         assert [c for c in lake.pipeline(lake.folder).compact(keep_epochs=0) if "No space left" in c.error]
     assert lake.pipeline(lake.folder).plan() is None
     assert not [c for c in lake.pipeline(lake.folder).compact(keep_epochs=0) if c.error]
+
+
+def test_an_open_epoch_is_finished_first(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    lake = saved(DuckSession(), tmp_path, "compact", WRITES)
+    change(lake)
+    epoch = step_plan(lake.pipeline(lake.folder).context).epoch
+    with pytest.raises(OpenEpochError, match=f"epoch {epoch} is open") as raised:
+        lake.pipeline(lake.folder).compact(keep_epochs=0)
+    assert may_pass(raised.value)
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert lake.pipeline(lake.folder).compact(keep_epochs=0)
 
 
 def test_a_view_that_returns_after_its_input_was_compacted_is_built_anew(monkeypatch, tmp_path):

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from ivm.errors import ConfigError
+from ivm.errors import ConcurrentRefreshError, ConfigError
 from ivm.orchestration import job
 from ivm.orchestration.execution import connect_url
+from ivm.plan.kinds import StrategyKind
+from ivm.refresh.estimate import Estimate, Reading, Work
 
 
 def connection(**given: Any) -> Any:
@@ -46,6 +48,7 @@ class Pipe:
         views = {v: SimpleNamespace(view=v, error=e) for v, e in errors.items()}
         self.report = SimpleNamespace(epoch=epochs[1], views=views, ok=not any(errors.values()))
         self.asked: tuple[Any, ...] = ()
+        self.estimated: tuple[Any, ...] = ()
 
     def refresh(self) -> Any:
         return self.report
@@ -53,6 +56,11 @@ class Pipe:
     def backfill(self, *given: Any, **more: Any) -> Any:
         self.asked = (given, more)
         return self.report
+
+    def estimate(self, *given: Any) -> Estimate:
+        self.estimated = given
+        work = Work("v", StrategyKind.FULL, "it was asked for", (Reading("orders", 3, 7, 900),), 5, None)
+        return Estimate("view v is built anew", (work,))
 
     def verify(self, view: str) -> bool:
         return True
@@ -77,3 +85,28 @@ def test_parameters_of_a_job_come_as_one_argument(monkeypatch):
     monkeypatch.setattr(job.Pipeline, "load", lambda folder: pipe)
     assert job.main(["folder", "backfill", '{"view": "v", "where": "a = \'; $(x)\'", "day": null}']) == 0
     assert pipe.asked == (("v", "a = '; $(x)'"), {"day": None, "until": None})
+
+
+def test_a_dry_run_of_a_job_only_says_what_would_be_done(monkeypatch, capsys):
+    pipe = Pipe((3, 4), {"v": ""})
+    monkeypatch.setattr(job.Pipeline, "load", lambda folder: pipe)
+    given = '{"view": "v", "where": "a = 1", "day": null, "until": null, "dry_run": true}'
+    assert job.main(["folder", "backfill", given]) == 0
+    assert (pipe.estimated, pipe.asked) == (("v", "a = 1", None, None), ())
+    assert "reads orders: 7 rows, 900 bytes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"), [(ConcurrentRefreshError("busy"), job.TRIES), (ConfigError("no such column"), 1)]
+)
+def test_a_job_tries_again_what_may_pass_only(monkeypatch, error, tries):
+    tried = []
+
+    def load(folder):
+        tried.append(folder)
+        raise error
+
+    monkeypatch.setattr(job.Pipeline, "load", load)
+    monkeypatch.setattr(job, "BETWEEN", 0.0)
+    assert job.main(["folder", "backfill", '{"view": "v"}']) == 1
+    assert len(tried) == tries

@@ -11,9 +11,11 @@ from deltalake import write_deltalake
 
 from ivm.feed.source import inspect
 from ivm.refresh.freshness import freshness
+from ivm.refresh.living import declared_units
 from ivm.refresh.news import news
 from ivm.refresh.published import reports_since
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
+from ivm.refresh.views import View
 from tests.scenes import CUSTOMERS, path
 
 pytestmark = pytest.mark.slow
@@ -137,6 +139,49 @@ def test_a_refresh_of_one_view_leaves_news_for_the_others(lake):
     pipe = pipeline(lake)
     assert pipe.refresh(["big"]).ok
     assert news(pipe.context).versions == {"orders": 2, "customers": 2}
+
+
+def without(lake, *views):
+    """The scene's pipeline without some views."""
+    pipe = lake.pipeline(lake.folder)
+    for view in views:
+        del pipe.context.views[view]
+    return pipe
+
+
+def test_what_only_a_dropped_view_has_not_read_is_no_news(lake):
+    pipe = without(lake, "totals", "rich")
+    assert pipe.refresh().ok
+    assert pipe.plan() is None
+    assert not news(pipe.context)
+    assert {"totals", "rich"} <= pipe.context.log.manifest().units.keys()
+    assert {"totals", "best"} & declared_units(pipe.context, pipe.context.log.manifest()).keys() == {"best"}
+
+
+def test_what_no_view_reads_is_no_news(lake):
+    pipe = without(lake, "named", "idle")  # the readers of customers
+    assert news(pipe.context).versions == {"orders": 2}
+    assert pipe.refresh().ok
+    row = pa.Table.from_pylist([{"cust": 30, "name": "x", "region": "east"}], CUSTOMERS)
+    write_deltalake(path(lake, "customers"), row, mode="append")
+    assert pipe.plan() is None
+    assert not news(pipe.context)
+
+
+def test_what_a_view_reads_that_is_not_built_yet_is_news(lake):
+    pipe = without(lake, "named", "idle")
+    assert pipe.refresh().ok
+    pipe.view("new", "SELECT name FROM Customers")
+    row = pa.Table.from_pylist([{"cust": 30, "name": "x", "region": "east"}], CUSTOMERS)
+    write_deltalake(path(lake, "customers"), row, mode="append")
+    assert news(pipe.context).versions == {"customers": 3}
+
+
+def test_what_only_a_broken_view_has_not_read_is_no_news(lake):
+    pipe = lake.pipeline(lake.folder)
+    pipe.context.views["nested"] = View("nested", "SELECT nothere FROM orders")
+    assert {v for v, r in pipe.refresh().views.items() if r.error} == {"nested"}
+    assert not news(pipe.context)
 
 
 # -- reports ----------------------------------------------------------------------------------------

@@ -65,5 +65,5 @@ def test_readers_of_another_table_wait_for_nothing(path):
         return Manifest(1, {}, {"a": state})
 
     later = after(days=6)
-    assert len(lag_warnings({"t": snapshot}, manifest(snapshot.table_id), later)) == 1
-    assert lag_warnings({"t": snapshot}, manifest("another"), later) == []
+    assert len(lag_warnings({"t": snapshot}, manifest(snapshot.table_id).units, later)) == 1
+    assert lag_warnings({"t": snapshot}, manifest("another").units, later) == []

@@ -80,12 +80,18 @@ def test_mistakes_are_named(folder, text, message):
         loaded(folder, text)
 
 
-def test_commits_of_a_catalog_table_can_not_be_waited_for(folder):
-    (folder / "pipeline.yml").write_text(
-        "name: shop\nroot: lake\nsources: {orders: {table: sales.orders}}\nschedule: {on: commits}\n"
-    )
+@pytest.mark.parametrize("schedule", ["{on: commits}", "{on: assets}"])
+def test_a_catalog_table_can_not_be_waited_for(folder, schedule):
+    text = f"name: shop\nroot: lake\nsources: {{orders: {{table: sales.orders}}}}\nschedule: {schedule}\n"
+    (folder / "pipeline.yml").write_text(text)
     with pytest.raises(ConfigError, match=r"source 'orders' is the catalog table sales.orders"):
         load_folder(folder)
+
+
+def test_assets_that_are_named_can_be_waited_for_whatever_the_sources_are(folder):
+    text = "name: shop\nroot: lake\nsources: {orders: {table: sales.orders}}\nschedule: {on: assets, of: [other.v]}\n"
+    (folder / "pipeline.yml").write_text(text)
+    assert load_folder(folder).schedule == OnAssets(("other.v",))
 
 
 @pytest.mark.parametrize("value", ["", "h", "1", "1h ", "-1h", "1.5h", "1m1h", None, 3600, True, "9" * 30 + "s"])

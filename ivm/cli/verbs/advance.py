@@ -22,7 +22,7 @@ def plan(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) 
 
     pipe = load(pipeline, passing=True)
     epoch = pipe.plan(views or None)
-    broken = dict(epoch.broken if epoch else pipe.context.broken)
+    broken = epoch.broken if epoch else pipe.context.broken_among(views or None)
     mends = planned.mends(pipe.context, epoch)
     data = (asdict(epoch) if epoch else {"epoch": None, "tasks": {}, "broken": broken}) | {"mends": mends}
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.text import Text
@@ -14,7 +15,15 @@ from ivm import parameters
 from ivm.cli import terminal
 from ivm.cli.failures import ExitCode
 from ivm.cli.options import HERE, AsJson, Folder, Views, load, share
+from ivm.errors import IvmError
 from ivm.storage.location import Location
+
+if TYPE_CHECKING:
+    from ivm.pipeline import Pipeline
+    from ivm.refresh.audit import Audit
+    from ivm.refresh.verify import Verification
+
+R = TypeVar("R")
 
 
 def check(
@@ -134,24 +143,27 @@ def audit(
     pipeline: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Compare views with a recompute: in full, by sampled groups or by checksums; exit 1 if one differs."""
+    """Compare views with a recompute: in full, by sampled groups or by checksums; exit 1 if one differs.
+
+    One that can't be compared counts likewise, and the others are compared.
+    """
+    from ivm.refresh.audit import Audit
+
     if sample is not None and checksum:
         raise typer.BadParameter("give either --sample or --checksum.")
     if rescan and not checksum:
         raise typer.BadParameter("--rescan goes with --checksum: the other audits read all published rows.")
     pipe = load(pipeline)
     how = "sample" if sample is not None else "checksum" if checksum else "full"
-    names = views or [v.name for v in pipe.context.views.values()]
-    found = []
-    with terminal.progress(as_json) as progress:
-        for i, name in enumerate(names):
-            found.append(pipe.audit(name, how, sample if sample is not None else 1.0, rescan))
-            if progress:
-                progress("audit", i + 1, len(names))
-    rows = [
-        [a.view, a.how, "equal" if a.equal else "DIFFERS", a.rows, a.rows_read, a.difference or a.scanned]
-        for a in found
-    ]
+    found = _each(
+        pipe,
+        "audit",
+        views,
+        as_json,
+        lambda name: pipe.audit(name, how, sample if sample is not None else 1.0, rescan),
+        lambda name, error: Audit(name, how, 0, False, 0, error=error),
+    )
+    rows = [[a.view, a.how, _result(a), a.rows, a.rows_read, a.error or a.difference or a.scanned] for a in found]
     terminal.shown(
         [asdict(a) for a in found],
         as_json,
@@ -166,22 +178,54 @@ def _some_share(value: float | None) -> float | None:
 
 
 def verify(views: Views = None, pipeline: Folder = HERE, as_json: AsJson = False) -> None:
-    """Compare views with a full recompute, row for row; exit 1 if one differs."""
+    """Compare views with a full recompute, row for row; exit 1 if one differs.
+
+    One that can't be compared counts likewise, and the others are compared.
+    """
+    from ivm.refresh.verify import Verification
+
     pipe = load(pipeline)
-    results = []
-    with terminal.progress(as_json) as progress:
-        names = views or [v.name for v in pipe.context.views.values()]
-        for i, name in enumerate(names):
-            results.append(pipe.verify(name))
-            if progress:
-                progress("verify", i + 1, len(names))
-    rows = [[r.view, "equal" if r.equal else "DIFFERS", r.rows, r.missing, r.unexpected] for r in results]
-    terminal.shown(
-        [asdict(r) for r in results],
+    results = _each(
+        pipe,
+        "verify",
+        views,
         as_json,
-        lambda: terminal.table(
-            "compared with a full recompute", ["view", "result", "rows", "missing", "unexpected"], rows
-        ),
+        pipe.verify,
+        lambda name, error: Verification(name, False, 0, 0, 0, error=error),
     )
+    rows = [[r.view, _result(r), r.rows, r.missing, r.unexpected] for r in results]
+
+    def show() -> None:
+        terminal.table("compared with a full recompute", ["view", "result", "rows", "missing", "unexpected"], rows)
+        terminal.warn([f"{r.view}: {r.error}" for r in results if r.error])
+
+    terminal.shown([asdict(r) for r in results], as_json, show)
     if not all(results):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _each(
+    pipe: Pipeline,
+    what: str,
+    views: Sequence[str] | None,
+    as_json: bool,
+    compare: Callable[[str], R],
+    failed: Callable[[str, str], R],
+) -> list[R]:
+    """The result of each view; where one can't be compared, what `failed` makes of its name and its error."""
+    for view in views or ():
+        pipe.known(view)  # a name that is none is refused before anything is compared
+    names, results = views or [v.name for v in pipe.context.views.values()], list[R]()
+    with terminal.progress(as_json) as progress:
+        for i, name in enumerate(names):
+            try:
+                results.append(compare(name))
+            except IvmError as error:
+                results.append(failed(name, str(error)))
+            if progress:
+                progress(what, i + 1, len(names))
+    return results
+
+
+def _result(found: Audit | Verification) -> str:
+    return "NOT COMPARED" if found.error else "equal" if found.equal else "DIFFERS"

@@ -12,9 +12,8 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from ivm.orchestration.audit import build_check_dags
 from ivm.orchestration.execution import REMOTE
-from ivm.orchestration.factory import build_dags
+from ivm.orchestration.folders import check_dags, refresh_dags
 from tests.airflow.gates import SPARK, gated
 
 _ROOT = Path(os.environ["IVM_PIPELINES"])
@@ -42,10 +41,4 @@ def _with_gates(dag: DAG) -> DAG:
     return dag
 
 
-globals().update(
-    {
-        dag.dag_id: _with_gates(dag)
-        for file in sorted(_ROOT.glob("*/pipeline.yml"))
-        for dag in (*build_dags(file.parent), *build_check_dags(file.parent))
-    }
-)
+globals().update({name: _with_gates(dag) for name, dag in (refresh_dags(_ROOT) | check_dags(_ROOT)).items()})
