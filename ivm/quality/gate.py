@@ -31,7 +31,7 @@ from ivm.quality.plain import met
 from ivm.quality.redaction import masked
 from ivm.quality.results import Result, store
 from ivm.quality.severity import GATE, WARN
-from ivm.quality.state_checks import check_state
+from ivm.quality.state_checks import check_state, inserted
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.refresh.relations import after_batch, copies_left, published_table
@@ -158,8 +158,8 @@ def _check_view(
         rules = [{"expect_column_values_to_be_between": {"column": KEY_COPIES, "min_value": 0, "max_value": 1}}]
         results += _judged(context, view.name, epoch, "key", keys, rules)
     if user.get("delta"):
-        inserted = batch.filter(pa.compute.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT])
-        results += _judged(context, view.name, epoch, "delta", inserted, user["delta"], context.checking.show)
+        rows = inserted(batch)
+        results += _judged(context, view.name, epoch, "delta", rows, user["delta"], context.checking.show)
     if user.get("state"):
         merged = batch if outcome.publish == Publish.MERGE else None
         results += check_state(

@@ -20,7 +20,7 @@ from ivm.quality.expectations import build, judged
 from ivm.quality.gate import batch_of, state_of
 from ivm.quality.redaction import redacted
 from ivm.quality.results import Result, load
-from ivm.quality.state_checks import exact_frame
+from ivm.quality.state_checks import exact_frame, inserted
 from ivm.refresh.context import Context
 from ivm.refresh.records import Held, Outcome
 from ivm.refresh.relations import copies_left
@@ -124,7 +124,7 @@ class _Look:
         return len(places), rows.take(pa.array([int(p) for p in places[: self.limit]])), note
 
     def _inserted(self) -> pa.Table:
-        return self.batch.filter(pc.greater(self.batch[WEIGHT], 0)).drop_columns([WEIGHT])
+        return inserted(self.batch)
 
     def _state(self) -> pa.Table | str:
         return state_of(self.context, self.epoch, self.outcome)

@@ -121,9 +121,18 @@ def _carried(
 def _sides(batch: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """What comes (1) and what goes (-1), each row as often as it does."""
     for sign in (1, -1):
-        side = batch.filter(pc.greater(pc.multiply(batch[WEIGHT], sign), 0))
-        copies = np.repeat(np.arange(side.num_rows), np.abs(side[WEIGHT].to_numpy()))
-        yield sign, side.drop_columns([WEIGHT]).take(pa.array(copies))
+        yield sign, _side(batch, sign)
+
+
+def inserted(batch: pa.Table) -> pa.Table:
+    """The rows that a batch (rows and WEIGHT) inserts, each as often as its weight says; without WEIGHT."""
+    return _side(batch, 1)
+
+
+def _side(batch: pa.Table, sign: int) -> pa.Table:
+    side = batch.filter(pc.greater(pc.multiply(batch[WEIGHT], sign), 0))
+    copies = np.repeat(np.arange(side.num_rows), np.abs(side[WEIGHT].to_numpy()))
+    return side.drop_columns([WEIGHT]).take(pa.array(copies, pa.int64()))
 
 
 def _plain_change(kept: Kept, batch: pa.Table) -> Numbers | None:

@@ -19,6 +19,7 @@ from ivm.errors import ConfigError, StateError
 from ivm.planner.limits import EMBEDDED
 from ivm.quality.docs import build_docs
 from ivm.quality.expectations import build, judged
+from ivm.quality.large import inserted_sql
 from ivm.quality.results import load
 from ivm.quality.state_checks import exact_frame, plain_frame
 from ivm.storage.location import Location
@@ -241,6 +242,18 @@ def test_integers_beside_nulls_are_judged_as_they_are():
     rows = pa.table({"amount": pa.array([2**53 + 1, None], pa.int64())})
     assert exact_frame(rows)["amount"][0] == 2**53 + 1
     assert plain_frame(rows)["amount"].dtype == "float64"
+
+
+def test_what_a_delta_brings_is_judged_as_often_as_it_comes(tmp_path):
+    unique = {"expect_column_values_to_be_unique": {"column": "id"}}
+    shop = Shop(tmp_path, [], [unique, {"expect_table_row_count_to_be_between": {"max_value": 3}}])
+    assert shop.pipe().refresh().ok
+    assert set(held(shop.refreshed(*[(7, "c", 5)] * 9))) == {"rows_", "names"}
+    assert {r.success for r in shop.results("delta").values()} == {False}
+    pipe = shop.pipe()
+    assert {f.expectation: f.count for f in pipe.quarantine("rows_").failing}["expect_column_values_to_be_unique"] == 9
+    outcome = pipe.context.log.outcomes(2)["rows_"]
+    assert pipe.context.spark().sql(inserted_sql(pipe.context, 2, outcome)).count() == 9
 
 
 # -- results, redaction, quarantine -------------------------------------------------------------------
