@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute
@@ -24,14 +24,14 @@ from ivm.lake.types import beyond_arrow
 from ivm.names import WEIGHT, ident, parquet_ref
 from ivm.plan.kinds import Publish
 from ivm.quality.actions import notify
-from ivm.quality.expectations import build, recorded, validate
+from ivm.quality.expectations import build, recorded
 from ivm.quality.fact_store import FactStore
 from ivm.quality.large import BUILT_IN, KEY_COPIES, RESULTING, check_large, is_large
 from ivm.quality.plain import met
 from ivm.quality.redaction import masked
 from ivm.quality.results import Result, store
 from ivm.quality.severity import GATE, WARN
-from ivm.quality.state_checks import check_state, inserted
+from ivm.quality.state_checks import check_state, inserted, judged_rows
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.refresh.relations import after_batch, copies_left, published_table
@@ -40,9 +40,6 @@ from ivm.session import error_text
 from ivm.storage.location import Location
 from ivm.trace.store import read_batch
 from ivm.zset.weighted import consolidate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> dict[str, list[str]]:
@@ -180,9 +177,9 @@ def _judged(
     """The results of a suite over rows: by plain counts where these tell that all is met, else Great Expectations'."""
     started, folder = time.perf_counter(), context.layout.checks
     entries = met(view, rules, rows)
-    if entries is not None:
-        return recorded(folder, view, epoch, scope, entries, time.perf_counter() - started, show)
-    return validate(folder, view, epoch, scope, _pandas(rows), build(rules, view), show)
+    if entries is None:
+        entries, _ = judged_rows(rows, build(rules, view))
+    return recorded(folder, view, epoch, scope, entries, time.perf_counter() - started, show)
 
 
 def batch_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
@@ -248,8 +245,3 @@ def state_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table | str:
         )
         return consolidate(weighted, schema.names).drop_columns([WEIGHT])
     return after_batch(context, outcome.unit, state, context.compiled[outcome.view].program.columns, epoch)
-
-
-def _pandas(table: pa.Table) -> pd.DataFrame:
-    frame: pd.DataFrame = table.to_pandas(date_as_object=True)
-    return frame

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from ivm.errors import StateError
 from ivm.names import WEIGHT
 from ivm.plan.kinds import Publish
-from ivm.quality.expectations import build, judged
+from ivm.quality.expectations import build
 from ivm.quality.gate import batch_of, state_of
 from ivm.quality.redaction import redacted
 from ivm.quality.results import Result, load
-from ivm.quality.state_checks import exact_frame, inserted
+from ivm.quality.state_checks import inserted, judged_rows
 from ivm.refresh.context import Context
 from ivm.refresh.records import Held, Outcome
 from ivm.refresh.relations import copies_left
@@ -114,7 +114,7 @@ class _Look:
         note = ""
         if isinstance(rows, str):
             rows, note = self._inserted(), "of the rows that the epoch inserts; the whole view is judged by Spark"
-        found = judged(exact_frame(rows), build([{result.expectation: arguments}], result.view), "COMPLETE")[0]
+        (found,), _ = judged_rows(rows, build([{result.expectation: arguments}], result.view), "COMPLETE")
         detail = found.get("result") or {}
         places = detail.get("unexpected_index_list")
         if not places:

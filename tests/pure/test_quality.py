@@ -21,7 +21,7 @@ from ivm.quality.docs import build_docs
 from ivm.quality.expectations import build, judged
 from ivm.quality.large import inserted_sql
 from ivm.quality.results import load
-from ivm.quality.state_checks import exact_frame, plain_frame
+from ivm.quality.state_checks import exact_frame, judged_rows, plain_frame
 from ivm.storage.location import Location
 from tests.pure.duck_session import DuckSession
 
@@ -254,6 +254,29 @@ def test_what_a_delta_brings_is_judged_as_often_as_it_comes(tmp_path):
     assert {f.expectation: f.count for f in pipe.quarantine("rows_").failing}["expect_column_values_to_be_unique"] == 9
     outcome = pipe.context.log.outcomes(2)["rows_"]
     assert pipe.context.spark().sql(inserted_sql(pipe.context, 2, outcome)).count() == 9
+
+
+def test_integers_beside_nulls_are_judged_as_they_are_in_a_delta(tmp_path):
+    most = [
+        {f"expect_column_{what}_to_be_between": {"column": "amount", "max_value": 2**53}} for what in ("values", "max")
+    ]
+    shop = Shop(tmp_path, most[1:], most)
+    assert shop.pipe().refresh().ok
+    assert set(held(shop.refreshed((8, "c", 2**53 + 1), (9, "d", None)))) == {"rows_", "names"}
+    assert {r.success for scope in ("delta", "state") for r in shop.results(scope).values()} == {False}
+
+
+def test_what_great_expectations_cannot_judge_of_exact_values_it_judges_of_plain_ones():
+    rows = pa.table({"n": pa.array([1, None], pa.int64()), "m": [2, 3]})
+    total = {"expect_multicolumn_sum_to_equal": {"column_list": ["n", "m"], "sum_total": 3, "mostly": 0.5}}
+    typed = {"expect_column_values_to_be_of_type": {"column": "n", "type_": "float64"}}
+    different = {"expect_compound_columns_to_be_unique": {"column_list": ["n", "m"]}}
+    entries, exact = judged_rows(rows, build([total, typed, different], "v"))
+    assert [(e["success"], x) for e, x in zip(entries, exact, strict=True)] == [
+        (True, False),
+        (True, False),
+        (True, True),
+    ]
 
 
 # -- results, redaction, quarantine -------------------------------------------------------------------
