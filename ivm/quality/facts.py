@@ -26,11 +26,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.names import ident
 from ivm.quality.catalog import rule_parts
 
 #: Of a column with more values than this they are not kept.
 MAX_VALUES = 1_000
 Numbers = dict[str, Any]
+#: Part of each key; another one where what the sums mean has changed, so that those kept before are counted anew.
+_MEANING = 2
 #: The number of rows, which the manifest knows as well.
 ROWS_KEY = "rows"
 
@@ -106,7 +109,7 @@ def keepable(place: int, view: str, rule: Mapping[str, Any], schema: pa.Schema) 
     dropped = _SHOWN if kind is Kind.JUDGED else (*_VERDICT, "value_set", "value")
     rest = {k: v for k, v in sorted(arguments.items()) if k not in dropped}
     judge = [name, _judge()] if kind is Kind.JUDGED else []
-    what = [kind.value, *judge, str(schema.field(column).type) if column else "", rest]
+    what = [_MEANING, kind.value, *judge, str(schema.field(column).type) if column else "", rest]
     key = ROWS_KEY if kind is Kind.ROWS else json.dumps(what, default=str)
     return Kept(place, name, arguments, kind, column, key)
 
@@ -144,9 +147,20 @@ def _fit(kind: Kind, name: str, type_: pa.DataType, arguments: Mapping[str, Any]
 def same_in_spark(kept: Kept, schema: pa.Schema) -> bool:
     """Whether Spark's judgement of each row is that of this process, so that one's counts go on with the other's."""
     type_ = schema.field(kept.column).type
-    if kept.name in _NULLNESS:
-        return not pa.types.is_floating(type_)
-    return kept.name == "expect_column_values_to_be_between" and pa.types.is_integer(type_)
+    return kept.name in _NULLNESS or (kept.name == "expect_column_values_to_be_between" and pa.types.is_integer(type_))
+
+
+def nan_missing(rows: str, schema: pa.Schema) -> str:
+    """A SELECT's rows with NULL for NaN, which pandas calls missing and Spark doesn't: one verdict by either."""
+    if not any(pa.types.is_floating(t) for t in schema.types):
+        return rows
+    columns = (
+        f"NULLIF({ident(f.name)}, CAST('NaN' AS double)) AS {ident(f.name)}"
+        if pa.types.is_floating(f.type)
+        else ident(f.name)
+        for f in schema
+    )
+    return f"SELECT {', '.join(columns)} FROM ({rows})"
 
 
 # -- sums -------------------------------------------------------------------------------------------

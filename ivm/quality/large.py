@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ivm.lake.shapes import plain
+from ivm.lake.shapes import arrow_schema, plain
 from ivm.names import WEIGHT, ident, parquet_ref
 from ivm.plan.kinds import Publish
 from ivm.plan.nodes import EPOCH, Column
+from ivm.quality.facts import nan_missing
 from ivm.quality.results import Result
 from ivm.refresh.context import Context
 from ivm.refresh.records import Outcome
@@ -54,7 +55,9 @@ def check_large(context: Context, epoch: int, outcome: Outcome, user: dict[str, 
             rules = [{"expect_column_values_to_be_between": {"column": column, **ends}}]
             results += validate(folder, name, epoch, scope, found, build(rules, name))
     if user.get("delta"):
-        frame = context.spark().sql(inserted_sql(context, epoch, outcome))
+        assert outcome.state is not None
+        schema = arrow_schema(outcome.state.schema)
+        frame = context.spark().sql(nan_missing(inserted_sql(context, epoch, outcome), schema))
         results += validate(folder, name, epoch, "delta", frame, build(user["delta"], name), context.checking.show)
     return results
 

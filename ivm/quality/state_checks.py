@@ -29,6 +29,7 @@ from ivm.quality.facts import (
     by_sql,
     keepable,
     moved,
+    nan_missing,
     of_entry,
     of_rows,
     of_sql,
@@ -207,7 +208,7 @@ def _by_rows(
     places = [i for i in left if i not in entries]
     asked = [expectations[i] for i in places]
     if isinstance(rows, str):
-        told, exact = judged(context.spark().sql(rows), asked), [True] * len(asked)
+        told, exact = judged(context.spark().sql(nan_missing(rows, schema)), asked), [True] * len(asked)
     else:
         told, exact = judged_rows(rows, asked)
     found = dict(zip(places, told, strict=True))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from ivm.quality.facts import MAX_VALUES, Kind, added, by_sql, keepable, moved, of_rows, of_sql
+from ivm.quality.facts import MAX_VALUES, Kind, added, by_sql, keepable, moved, nan_missing, of_rows, of_sql
 from ivm.quality.verdicts import result_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(10, 2)), ("f", pa.float64())])
@@ -130,6 +130,15 @@ def test_nothing_to_judge_is_success_and_mostly_is_a_share_of_what_is_there():
     assert result_of(expectation, {"rows": 5, "missing": 5, "unexpected": 0})[0]
     assert result_of(expectation, {"rows": 5, "missing": 1, "unexpected": 1})[0]
     assert not result_of(expectation, {"rows": 5, "missing": 2, "unexpected": 1})[0]
+
+
+def test_nan_is_missing_to_a_statement_as_it_is_to_rows():
+    rows = pa.table({"k": [1, 2, 3, 4], "f": pa.array([1.5, float("nan"), None, -0.0], pa.float32())})
+    connection = duckdb.connect()
+    connection.register("t", rows)
+    sql = sqlglot.transpile(nan_missing("SELECT * FROM t", rows.schema), "spark", "duckdb")[0]
+    assert connection.sql(sql).fetchall() == [(1, 1.5), (2, None), (3, None), (4, 0.0)]
+    assert nan_missing("SELECT k FROM t", rows.select(["k"]).schema) == "SELECT k FROM t"
 
 
 @pytest.mark.parametrize(("name", "arguments"), [*EXPECTATIONS, ("expect_column_values_to_be_unique", {"column": "k"})])

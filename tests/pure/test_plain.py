@@ -33,13 +33,14 @@ ROWS = [
     for n, s, d in (
         ([1, 2, 2, 3, None], ["a", "b", "", None, "c"], [1.5, None, 2.0, 3.0, None]),
         ([1, 2, 2], ["a", "b", "a"], [1.0, 2.0, 3.0]),
+        ([1, 2, 3, 4], ["a", "b", "a", "b"], [1.0, float("nan"), None, float("nan")]),
         ([None, None], pa.array([None, None], pa.string()), [None, None]),
         ([], pa.array([], pa.string()), []),
     )
 ]
 
 
-@pytest.mark.parametrize("rows", ROWS, ids=["mixed", "full", "nulls", "empty"])
+@pytest.mark.parametrize("rows", ROWS, ids=["mixed", "full", "nan", "nulls", "empty"])
 def test_what_is_counted_is_what_great_expectations_counts(rows):
     told = judged(exact_frame(rows), build(RULES, "v"))
     for place, (rule, entry) in enumerate(zip(RULES, told, strict=True)):
