@@ -28,7 +28,6 @@ from ivm.quality.expectations import build, recorded
 from ivm.quality.fact_store import FactStore
 from ivm.quality.large import BUILT_IN, KEY_COPIES, RESULTING, check_large, is_large
 from ivm.quality.plain import met
-from ivm.quality.redaction import masked
 from ivm.quality.results import Result, store
 from ivm.quality.severity import GATE, WARN
 from ivm.quality.state_checks import check_state, inserted, judged_rows
@@ -65,9 +64,9 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
         try:
             found = _check_view(context, plan.epoch, outcome, facts, touched)
         except Exception as error:  # noqa: BLE001 - one view's trouble must not stop the others
-            why = error_text(error) or type(error).__name__
-            told = why if context.checking.show or isinstance(error, IvmError) else masked(why)
-            said = f"its checks could not be run: {told}"
+            may_show = context.checking.show or isinstance(error, IvmError)
+            why = (error_text(error) if may_show else "") or type(error).__name__
+            said = f"its checks could not be run: {why}"
             found = [Result(context.views[outcome.view].name, plan.epoch, "all", "checks", {}, False, said)]
         results += found
         verdicts[outcome.view] = _verdict(found)

@@ -304,6 +304,45 @@ def test_values_are_nowhere_unless_they_may_be_shown(tmp_path):
     assert secret in shop.refreshed((5, "a", 5)).views["rows_"].error
 
 
+def test_no_exception_quotes_a_value(tmp_path, monkeypatch):
+    secret = "O'Hidden"
+    total = {"expect_column_sum_to_be_between": {"column": "name", "max_value": 3}}
+    shop = Shop(tmp_path, [total, {"expect_column_max_to_be_between": {"column": "none"}}])
+    shop.pipe().refresh()
+    message = shop.results()["expect_column_sum_to_be_between"].message
+    assert message == "TypeError"
+    assert (
+        shop.results()["expect_column_max_to_be_between"].message
+        == 'Error: The column "none" in BatchData does not exist.'
+    )
+
+    layout = shop.pipe().context.layout
+    build_docs(load(layout), layout.checks, Location.of(str(tmp_path / "docs")), "shop")
+    assert "TypeError" in next((tmp_path / "docs").glob("*-rows_-state.html")).read_text()
+
+    def refuse(*_):
+        raise ValueError(f"could not read {secret!r}")
+
+    monkeypatch.setattr("ivm.quality.gate.check_state", refuse)
+    report = shop.refreshed((4, "c", 5))
+    assert "its checks could not be run: ValueError" in report.views["rows_"].error
+    assert secret not in json.dumps(asdict(report))
+
+
+def test_the_index_tells_counts_of_what_was_kept_while_values_were_shown(tmp_path):
+    few = {"expect_column_values_to_be_in_set": {"column": "name", "value_set": ["a", "b"]}}
+    shop = Shop(tmp_path, [], [few], checking=Checking(values="shown"))
+    assert shop.pipe().refresh().ok
+    shop.refreshed((4, "hide-me", 5))
+    layout = shop.pipe().context.layout
+    for show in (True, False):
+        page = (
+            build_docs(load(layout), layout.checks, Location.of(str(tmp_path / "docs")), "shop", show).read().decode()
+        )
+        assert ("hide-me" in page) is show
+        assert "1 of 1 rows" in page
+
+
 def test_quarantine_shows_the_failing_rows_of_each_expectation(tmp_path):
     total = {"expect_column_sum_to_be_between": {"column": "amount", "max_value": 100}}
     shop = Shop(tmp_path, [SMALL, NOT_NULL, total])
