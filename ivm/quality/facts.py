@@ -110,8 +110,13 @@ def keepable(place: int, view: str, rule: Mapping[str, Any], schema: pa.Schema) 
     rest = {k: v for k, v in sorted(arguments.items()) if k not in dropped}
     judge = [name, _judge()] if kind is Kind.JUDGED else []
     what = [_MEANING, kind.value, *judge, str(schema.field(column).type) if column else "", rest]
-    key = ROWS_KEY if kind is Kind.ROWS else json.dumps(what, default=str)
+    key = ROWS_KEY if kind is Kind.ROWS else json.dumps(what, default=_typed)
     return Kept(place, name, arguments, kind, column, key)
+
+
+def _typed(value: Any) -> list[str]:
+    """What JSON lacks, with its type: a set of dates is another one than that of their texts."""
+    return [type(value).__name__, str(value)]
 
 
 @functools.cache

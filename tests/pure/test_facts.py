@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from decimal import Decimal
 
@@ -14,6 +15,7 @@ from ivm.quality.facts import MAX_VALUES, Kind, added, by_sql, keepable, moved, 
 from ivm.quality.verdicts import result_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(10, 2)), ("f", pa.float64())])
+DAYS = pa.schema([("day", pa.date32())])
 
 
 def kept(name, **arguments):
@@ -107,6 +109,14 @@ def test_suites_that_differ_in_bounds_share_their_sums():
     judged = kept("expect_column_values_to_be_between", column="k", min_value=0)
     assert judged.key == kept("expect_column_values_to_be_between", column="k", min_value=0, mostly=0.9).key
     assert judged.key != kept("expect_column_values_to_be_between", column="k", min_value=1).key
+
+
+def test_a_set_of_dates_has_other_sums_than_that_of_their_texts():
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+    rules = [
+        {"expect_column_values_to_be_in_set": {"column": "day", "value_set": v}} for v in (days, [*map(str, days)])
+    ]
+    assert len({keepable(0, "v", rule, DAYS).key for rule in rules}) == 2
 
 
 @pytest.mark.parametrize(
