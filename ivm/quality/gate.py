@@ -182,12 +182,17 @@ def _judged(
 
 
 def batch_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
-    """The rows the epoch inserts and deletes, with WEIGHT; for a replaced table all its new rows."""
+    """The rows the epoch inserts and deletes, with WEIGHT; for a replaced table all its new rows.
+
+    There are none where nothing is published, as of a view that only waits for another one.
+    """
     state = outcome.state
     assert state is not None
     schema = arrow_schema(state.schema)
     if outcome.publish == Publish.MERGE:
         return read_batch(context.layout.output_trace(outcome.unit, state.output_generation), schema, epoch)
+    if outcome.publish == Publish.NONE:
+        return pa.schema([*schema, pa.field(WEIGHT, pa.int64())]).empty_table()
     rows, schema = _staged(context, outcome)
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 

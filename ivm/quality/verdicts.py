@@ -13,6 +13,9 @@ from typing import Any
 from ivm.quality.expectations import JUDGED, noted
 from ivm.quality.facts import Kept, Kind, Numbers
 
+#: Arguments of a rule that are not among those of its result.
+UNTOLD = ("meta", "severity", "notes", "description")
+
 
 def result_of(kept: Kept, numbers: Numbers) -> tuple[bool, dict[str, Any]] | None:
     """Whether an expectation is met, and what Great Expectations would tell of it.
@@ -87,7 +90,7 @@ def entry_of(kept: Kept, success: bool, result: Mapping[str, Any], how: str) -> 
     """A result as Great Expectations tells its own."""
     arguments = noted(kept.arguments)
     meta, severity = {**arguments.pop("meta"), JUDGED: how}, arguments.pop("severity", "critical")
-    kwargs = {k: v for k, v in arguments.items() if k not in ("notes", "description")}
+    kwargs = {k: v for k, v in arguments.items() if k not in UNTOLD}
     return {
         "success": success,
         "expectation_config": {"type": kept.name, "kwargs": kwargs, "meta": meta, "severity": severity},

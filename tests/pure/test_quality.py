@@ -5,11 +5,14 @@ DuckDB stands in Spark's place.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 from dataclasses import asdict, replace
+from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -18,10 +21,13 @@ from ivm.checking import Checking
 from ivm.errors import ConfigError, StateError
 from ivm.planner.limits import EMBEDDED
 from ivm.quality.docs import build_docs
-from ivm.quality.expectations import build, judged
+from ivm.quality.expectations import build, judged, recorded
+from ivm.quality.facts import keepable
 from ivm.quality.large import inserted_sql
+from ivm.quality.quarantine import expectation_of
 from ivm.quality.results import load
 from ivm.quality.state_checks import exact_frame, judged_rows, plain_frame
+from ivm.quality.verdicts import entry_of, result_of
 from ivm.storage.location import Location
 from tests.pure.duck_session import DuckSession
 
@@ -36,6 +42,8 @@ SMALL = {"expect_column_values_to_be_between": {"column": "amount", "max_value":
 class Shop:
     """A pipeline over one source, with a view of its rows and one that reads that."""
 
+    more: ClassVar[dict[str, str]] = {}
+
     def __init__(self, folder, state, delta=(), **options):
         self.folder, self.options = folder, options
         self.checks = {"rows_": {"state": list(state), "delta": list(delta)}}
@@ -47,6 +55,8 @@ class Shop:
         made.source("t", str(self.folder / "t"))
         made.view("rows_", "SELECT id, name, amount FROM t")
         made.view("names", "SELECT name, count(*) AS n FROM rows_ GROUP BY name")
+        for name, sql in self.more.items():
+            made.view(name, sql)
         return made
 
     def add(self, *rows):
@@ -361,6 +371,37 @@ def test_quarantine_shows_the_failing_rows_of_each_expectation(tmp_path):
     assert shop.pipe().discard("rows_").ok
     with pytest.raises(StateError, match="Nothing of 'rows_' is held back"):
         shop.pipe().quarantine("rows_")
+
+
+def test_a_view_that_waits_with_no_rows_of_its_own_is_shown_without_any(tmp_path, monkeypatch):
+    shop = Shop(tmp_path, [SMALL])
+    shop.more = {"losses": "SELECT id, amount FROM rows_ WHERE amount < 0"}
+    assert shop.pipe().refresh().ok
+    assert set(held(shop.refreshed((4, "c", 101)))) == {"rows_", "names", "losses"}
+    (tmp_path / "elsewhere").mkdir()
+    pq.write_table(table([(9, "z", 9)]), tmp_path / "elsewhere" / "part.parquet")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = shop.pipe().quarantine("losses")
+    assert (found.because, found.rows_in, found.rows_out, found.failing) == ("rows_", 0, 0, ())
+
+
+def test_what_is_looked_at_is_judged_by_the_rule_with_its_types():
+    day = dt.date(2024, 1, 1)
+    rules = [
+        {"expect_column_values_to_be_in_set": {"column": "day", "value_set": [v], "severity": "gate", "mostly": 0.9}}
+        for v in (dt.date(2023, 1, 1), day)
+    ]
+    rows = pa.table({"day": [day, None]})
+    for entry in (judged(exact_frame(rows), build(rules, "v"))[1], entry_of(*plainly_judged(rules[1], rows))):
+        result = recorded(Location.of("memory"), "v", 1, "key", [{**entry, "success": True}], 0.0)[0]
+        kept = replace(result, arguments=json.loads(json.dumps(result.arguments, default=str)))
+        assert expectation_of(kept, rules).value_set == [day]
+        assert expectation_of(kept, rules[:1]).value_set == ["2024-01-01"]
+
+
+def plainly_judged(rule, rows):
+    expectation = keepable(0, "v", rule, rows.schema)
+    return expectation, *result_of(expectation, {"rows": 2, "missing": 1, "unexpected": 0}), "counts"
 
 
 def test_results_are_a_delta_table_with_a_row_an_expectation_and_epoch(tmp_path):
