@@ -18,7 +18,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, localcontext
 from enum import Enum
 from importlib.metadata import version
 from typing import Any
@@ -34,6 +34,8 @@ MAX_VALUES = 1_000
 Numbers = dict[str, Any]
 #: Part of each key; another one where what the sums mean has changed, so that those kept before are counted anew.
 _MEANING = 2
+#: Arithmetic of totals: Python's own rounds to 28 digits, values have up to 38.
+_EXACT = Context(prec=200, traps=[Inexact])
 #: The number of rows, which the manifest knows as well.
 ROWS_KEY = "rows"
 
@@ -228,7 +230,8 @@ def added(before: Numbers, change: Numbers) -> Numbers:
     """The sums of both. Where values are too many to be kept, they are not in it."""
     after: Numbers = {k: v + change[k] for k, v in before.items() if isinstance(v, int)}
     if "total" in before:
-        after["total"] = str(Decimal(before["total"]) + Decimal(change["total"]))
+        with localcontext(_EXACT):
+            after["total"] = str(Decimal(before["total"]) + Decimal(change["total"]))
     if "values" in before and "values" in change:
         counts = dict(before["values"])
         for value, n in change["values"]:
@@ -279,4 +282,5 @@ def _weighted(column: pa.Array, weights: pa.Array) -> Decimal:
     """The sum of weight times value in Python's own numbers, which don't overflow; by groups of equal values."""
     groups = pa.table({"v": column, "n": weights}).group_by("v").aggregate([("n", "sum")])
     pairs = zip(groups["v"].to_pylist(), groups["n_sum"].to_pylist(), strict=True)
-    return sum((Decimal(v) * n for v, n in pairs if v is not None), Decimal(0))
+    with localcontext(_EXACT):
+        return sum((Decimal(v) * n for v, n in pairs if v is not None), Decimal(0))

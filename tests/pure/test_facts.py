@@ -102,6 +102,37 @@ def test_what_only_all_rows_can_tell_is_not_kept(name, arguments):
     assert kept(name, **arguments) is None
 
 
+def test_totals_are_exact_however_long_their_numbers_are():
+    long = pa.schema([("x", pa.decimal128(38, 2))])
+    total = keepable(0, "v", {"expect_column_sum_to_be_between": {"column": "x", "min_value": 5, "max_value": 5}}, long)
+
+    def sums(value, *weights):
+        return of_rows(total, pa.table({"x": [Decimal(value)] * len(weights)}, long), pa.array(weights, pa.int64()))
+
+    large = "999999999999999999999999999999999999.99"
+    facts = added(added(sums("5.00", 1), sums(large, 7, 10**9)), sums(large, -7 - 10**9))
+    assert Decimal(facts["total"]) == 5
+    assert result_of(total, {**facts, "nonnull": 1})[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "total", "ends"),
+    [
+        ("mean", "k", "1", {"min_value": 0.1, "max_value": 0.1}),
+        ("mean", "d", "1.00", {"min_value": 0.1, "max_value": 0.1}),
+        ("mean", "k", str(10 * (2**62 + 1)), {"min_value": 2**62 + 1, "max_value": 2**62 + 1}),
+        ("sum", "d", "0.30", {"min_value": 0.3, "max_value": 0.3}),
+        ("sum", "d", "0.30", {"min_value": Decimal("0.3"), "max_value": Decimal("0.3")}),
+    ],
+)
+def test_a_bound_is_met_by_the_number_that_it_names(name, column, total, ends):
+    numbers = {"rows": 10, "nonnull": 10, "total": total}
+    assert result_of(kept(f"expect_column_{name}_to_be_between", column=column, **ends), numbers)[0]
+    for end in ends:
+        strict = {end: ends[end], f"strict_{end.partition('_')[0]}": True}
+        assert not result_of(kept(f"expect_column_{name}_to_be_between", column=column, **strict), numbers)[0]
+
+
 def test_suites_that_differ_in_bounds_share_their_sums():
     one = kept("expect_column_sum_to_be_between", column="k", min_value=0)
     assert one.key == kept("expect_column_mean_to_be_between", column="k", max_value=5, strict_max=True).key
