@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import random
 from dataclasses import asdict, replace
+from decimal import Decimal
 from typing import ClassVar
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from ivm.quality.large import inserted_sql
 from ivm.quality.quarantine import expectation_of
 from ivm.quality.results import load
 from ivm.quality.state_checks import exact_frame, judged_rows, plain_frame
+from ivm.quality.suites import as_rules
 from ivm.quality.verdicts import entry_of, result_of
 from ivm.storage.location import Location
 from tests.pure.duck_session import DuckSession
@@ -135,6 +137,27 @@ def test_a_suite_of_great_expectations_is_taken_as_it_is(tmp_path):
     shop.checks = {"rows_": {"state": [{"expect_more": {}}]}}
     with pytest.raises(ConfigError, match="a check 'expect_more', which Great Expectations does not know"):
         shop.pipe().refresh()
+
+
+def test_a_suite_of_great_expectations_keeps_the_types_of_its_values():
+    import great_expectations.expectations as gxe
+
+    day, price = dt.date(2024, 1, 1), Decimal("0.10")
+    suite = [
+        gxe.ExpectColumnValuesToBeInSet(column="day", value_set=[day]),
+        gxe.ExpectColumnValuesToBeInSet(column="price", value_set=[price, Decimal(2**53) + 1]),
+        gxe.ExpectColumnValuesToBeBetween(column="day", min_value=day),
+        gxe.ExpectColumnValuesToBeInSet(column="name", value_set={"a"}),
+    ]
+    rules = as_rules({"v": {"state": suite}})["v"]["state"]
+    assert [next(iter(r.values())) for r in rules] == [
+        {"column": "day", "value_set": [day], "severity": "critical"},
+        {"column": "price", "value_set": [price, Decimal(2**53) + 1], "severity": "critical"},
+        {"column": "day", "min_value": day, "severity": "critical"},
+        {"column": "name", "value_set": ["a"], "severity": "critical"},
+    ]
+    rows = pa.table({"day": [day], "price": pa.array([2**53], pa.decimal128(20, 0)), "name": ["a"]})
+    assert [e["success"] for e in judged(exact_frame(rows), build(rules, "v"))] == [True, False, True, True]
 
 
 @pytest.mark.parametrize("rule", [SMALL, with_severity(SMALL, "quarantine"), with_severity(SMALL, "info")])
