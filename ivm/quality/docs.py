@@ -26,7 +26,7 @@ def build_docs(
             if (checks / document).exists() and not (page.exists() and _MARK in page.read().decode()[: len(_MARK)]):
                 page.write(_page(checks / document, show).encode())
         index = folder / "index.html"
-        index.write(_index(results, pipeline).encode())
+        index.write(_index(results, pipeline, show).encode())
     return index
 
 
@@ -47,7 +47,13 @@ def _page(document: Location, show: bool) -> str:
     return page if show else _MARK + page
 
 
-def _index(results: Sequence[Result], pipeline: str) -> str:
+def _counts(result: Result) -> str:
+    """What a failure's message may tell where values are hidden: it may be kept of a time when they were shown."""
+    failed = not result.success and result.elements is not None
+    return f"{result.unexpected} of {result.elements} rows" if failed else ""
+
+
+def _index(results: Sequence[Result], pipeline: str, show: bool) -> str:
     def cells(r: Result) -> str:
         scope = f"<a href='{r.document.removesuffix('.json')}.html'>{r.scope}</a>" if r.document else r.scope
         shown = (
@@ -57,7 +63,7 @@ def _index(results: Sequence[Result], pipeline: str) -> str:
             r.expectation,
             html.escape(json.dumps(r.arguments)),
             "passed" if r.success else "failed",
-            html.escape(r.message),
+            html.escape(r.message if show else _counts(r)),
         )
         return "".join(f"<td>{cell}</td>" for cell in shown)
 

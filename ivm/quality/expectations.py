@@ -112,6 +112,13 @@ def judged(frame: Any, expectations: Sequence[Any], result_format: str = "SUMMAR
     return entries
 
 
+def raised(entry: Mapping[str, Any]) -> bool:
+    """Whether Great Expectations could not judge, by its own result."""
+    info = entry.get("exception_info") or {}
+    told = [info, *(v for v in info.values() if isinstance(v, Mapping))]
+    return any(t.get("raised_exception") for t in told)
+
+
 def _placed(expectation: Any, place: int) -> Any:
     """A copy that says where it stands: results come in another order."""
     copied = expectation.model_copy() if hasattr(expectation, "model_copy") else expectation.copy()

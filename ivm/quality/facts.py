@@ -18,7 +18,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, localcontext
 from enum import Enum
 from importlib.metadata import version
 from typing import Any
@@ -26,11 +26,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.names import ident
 from ivm.quality.catalog import rule_parts
 
 #: Of a column with more values than this they are not kept.
 MAX_VALUES = 1_000
 Numbers = dict[str, Any]
+#: Part of each key; another one where what the sums mean has changed, so that those kept before are counted anew.
+_MEANING = 2
+#: Arithmetic of totals: Python's own rounds to 28 digits, values have up to 38.
+_EXACT = Context(prec=200, traps=[Inexact])
 #: The number of rows, which the manifest knows as well.
 ROWS_KEY = "rows"
 
@@ -106,9 +111,14 @@ def keepable(place: int, view: str, rule: Mapping[str, Any], schema: pa.Schema) 
     dropped = _SHOWN if kind is Kind.JUDGED else (*_VERDICT, "value_set", "value")
     rest = {k: v for k, v in sorted(arguments.items()) if k not in dropped}
     judge = [name, _judge()] if kind is Kind.JUDGED else []
-    what = [kind.value, *judge, str(schema.field(column).type) if column else "", rest]
-    key = ROWS_KEY if kind is Kind.ROWS else json.dumps(what, default=str)
+    what = [_MEANING, kind.value, *judge, str(schema.field(column).type) if column else "", rest]
+    key = ROWS_KEY if kind is Kind.ROWS else json.dumps(what, default=_typed)
     return Kept(place, name, arguments, kind, column, key)
+
+
+def _typed(value: Any) -> list[str]:
+    """What JSON lacks, with its type: a set of dates is another one than that of their texts."""
+    return [type(value).__name__, str(value)]
 
 
 @functools.cache
@@ -144,9 +154,20 @@ def _fit(kind: Kind, name: str, type_: pa.DataType, arguments: Mapping[str, Any]
 def same_in_spark(kept: Kept, schema: pa.Schema) -> bool:
     """Whether Spark's judgement of each row is that of this process, so that one's counts go on with the other's."""
     type_ = schema.field(kept.column).type
-    if kept.name in _NULLNESS:
-        return not pa.types.is_floating(type_)
-    return kept.name == "expect_column_values_to_be_between" and pa.types.is_integer(type_)
+    return kept.name in _NULLNESS or (kept.name == "expect_column_values_to_be_between" and pa.types.is_integer(type_))
+
+
+def nan_missing(rows: str, schema: pa.Schema) -> str:
+    """A SELECT's rows with NULL for NaN, which pandas calls missing and Spark doesn't: one verdict by either."""
+    if not any(pa.types.is_floating(t) for t in schema.types):
+        return rows
+    columns = (
+        f"NULLIF({ident(f.name)}, CAST('NaN' AS double)) AS {ident(f.name)}"
+        if pa.types.is_floating(f.type)
+        else ident(f.name)
+        for f in schema
+    )
+    return f"SELECT {', '.join(columns)} FROM ({rows})"
 
 
 # -- sums -------------------------------------------------------------------------------------------
@@ -209,7 +230,8 @@ def added(before: Numbers, change: Numbers) -> Numbers:
     """The sums of both. Where values are too many to be kept, they are not in it."""
     after: Numbers = {k: v + change[k] for k, v in before.items() if isinstance(v, int)}
     if "total" in before:
-        after["total"] = str(Decimal(before["total"]) + Decimal(change["total"]))
+        with localcontext(_EXACT):
+            after["total"] = str(Decimal(before["total"]) + Decimal(change["total"]))
     if "values" in before and "values" in change:
         counts = dict(before["values"])
         for value, n in change["values"]:
@@ -260,4 +282,5 @@ def _weighted(column: pa.Array, weights: pa.Array) -> Decimal:
     """The sum of weight times value in Python's own numbers, which don't overflow; by groups of equal values."""
     groups = pa.table({"v": column, "n": weights}).group_by("v").aggregate([("n", "sum")])
     pairs = zip(groups["v"].to_pylist(), groups["n_sum"].to_pylist(), strict=True)
-    return sum((Decimal(v) * n for v, n in pairs if v is not None), Decimal(0))
+    with localcontext(_EXACT):
+        return sum((Decimal(v) * n for v, n in pairs if v is not None), Decimal(0))

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute
@@ -24,14 +24,13 @@ from ivm.lake.types import beyond_arrow
 from ivm.names import WEIGHT, ident, parquet_ref
 from ivm.plan.kinds import Publish
 from ivm.quality.actions import notify
-from ivm.quality.expectations import build, recorded, validate
+from ivm.quality.expectations import build, recorded
 from ivm.quality.fact_store import FactStore
 from ivm.quality.large import BUILT_IN, KEY_COPIES, RESULTING, check_large, is_large
 from ivm.quality.plain import met
-from ivm.quality.redaction import masked
 from ivm.quality.results import Result, store
 from ivm.quality.severity import GATE, WARN
-from ivm.quality.state_checks import check_state
+from ivm.quality.state_checks import check_state, inserted, judged_rows
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.refresh.relations import after_batch, copies_left, published_table
@@ -40,9 +39,6 @@ from ivm.session import error_text
 from ivm.storage.location import Location
 from ivm.trace.store import read_batch
 from ivm.zset.weighted import consolidate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> dict[str, list[str]]:
@@ -68,9 +64,9 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
         try:
             found = _check_view(context, plan.epoch, outcome, facts, touched)
         except Exception as error:  # noqa: BLE001 - one view's trouble must not stop the others
-            why = error_text(error) or type(error).__name__
-            told = why if context.checking.show or isinstance(error, IvmError) else masked(why)
-            said = f"its checks could not be run: {told}"
+            may_show = context.checking.show or isinstance(error, IvmError)
+            why = (error_text(error) if may_show else "") or type(error).__name__
+            said = f"its checks could not be run: {why}"
             found = [Result(context.views[outcome.view].name, plan.epoch, "all", "checks", {}, False, said)]
         results += found
         verdicts[outcome.view] = _verdict(found)
@@ -158,8 +154,8 @@ def _check_view(
         rules = [{"expect_column_values_to_be_between": {"column": KEY_COPIES, "min_value": 0, "max_value": 1}}]
         results += _judged(context, view.name, epoch, "key", keys, rules)
     if user.get("delta"):
-        inserted = batch.filter(pa.compute.greater(batch[WEIGHT], 0)).drop_columns([WEIGHT])
-        results += _judged(context, view.name, epoch, "delta", inserted, user["delta"], context.checking.show)
+        rows = inserted(batch)
+        results += _judged(context, view.name, epoch, "delta", rows, user["delta"], context.checking.show)
     if user.get("state"):
         merged = batch if outcome.publish == Publish.MERGE else None
         results += check_state(
@@ -180,18 +176,23 @@ def _judged(
     """The results of a suite over rows: by plain counts where these tell that all is met, else Great Expectations'."""
     started, folder = time.perf_counter(), context.layout.checks
     entries = met(view, rules, rows)
-    if entries is not None:
-        return recorded(folder, view, epoch, scope, entries, time.perf_counter() - started, show)
-    return validate(folder, view, epoch, scope, _pandas(rows), build(rules, view), show)
+    if entries is None:
+        entries, _ = judged_rows(rows, build(rules, view))
+    return recorded(folder, view, epoch, scope, entries, time.perf_counter() - started, show)
 
 
 def batch_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table:
-    """The rows the epoch inserts and deletes, with WEIGHT; for a replaced table all its new rows."""
+    """The rows the epoch inserts and deletes, with WEIGHT; for a replaced table all its new rows.
+
+    There are none where nothing is published, as of a view that only waits for another one.
+    """
     state = outcome.state
     assert state is not None
     schema = arrow_schema(state.schema)
     if outcome.publish == Publish.MERGE:
         return read_batch(context.layout.output_trace(outcome.unit, state.output_generation), schema, epoch)
+    if outcome.publish == Publish.NONE:
+        return pa.schema([*schema, pa.field(WEIGHT, pa.int64())]).empty_table()
     rows, schema = _staged(context, outcome)
     return rows.cast(schema).append_column(WEIGHT, pa.array([1] * rows.num_rows, pa.int64()))
 
@@ -248,8 +249,3 @@ def state_of(context: Context, epoch: int, outcome: Outcome) -> pa.Table | str:
         )
         return consolidate(weighted, schema.names).drop_columns([WEIGHT])
     return after_batch(context, outcome.unit, state, context.compiled[outcome.view].program.columns, epoch)
-
-
-def _pandas(table: pa.Table) -> pd.DataFrame:
-    frame: pd.DataFrame = table.to_pandas(date_as_object=True)
-    return frame

@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ivm.lake.shapes import plain
+from ivm.lake.shapes import arrow_schema, plain
 from ivm.names import WEIGHT, ident, parquet_ref
 from ivm.plan.kinds import Publish
 from ivm.plan.nodes import EPOCH, Column
+from ivm.quality.facts import nan_missing
 from ivm.quality.results import Result
 from ivm.refresh.context import Context
 from ivm.refresh.records import Outcome
 from ivm.refresh.relations import batches, unit_table
-from ivm.rewrite.statements import consolidated
+from ivm.rewrite.statements import consolidated, repeated
 from ivm.sql.maps import comparable
 from ivm.sql.render import columns_sql
 
@@ -54,7 +55,9 @@ def check_large(context: Context, epoch: int, outcome: Outcome, user: dict[str, 
             rules = [{"expect_column_values_to_be_between": {"column": column, **ends}}]
             results += validate(folder, name, epoch, scope, found, build(rules, name))
     if user.get("delta"):
-        frame = context.spark().sql(_inserted(context, epoch, outcome))
+        assert outcome.state is not None
+        schema = arrow_schema(outcome.state.schema)
+        frame = context.spark().sql(nan_missing(inserted_sql(context, epoch, outcome), schema))
         results += validate(folder, name, epoch, "delta", frame, build(user["delta"], name), context.checking.show)
     return results
 
@@ -79,11 +82,14 @@ def _batch(context: Context, epoch: int, outcome: Outcome) -> str:
     return f"({batches(context, outcome.unit, outcome.state, names, f'{ident(EPOCH)} = {int(epoch)}')})"
 
 
-def _inserted(context: Context, epoch: int, outcome: Outcome) -> str:
+def inserted_sql(context: Context, epoch: int, outcome: Outcome) -> str:
+    """The rows that the batch inserts, each as often as its weight says; of a table written anew, all."""
     if outcome.publish == Publish.REPLACE:
         return f"SELECT * FROM {parquet_ref(outcome.staging)}"
-    names = columns_sql([c.name for c in context.compiled[outcome.view].program.columns])
-    return f"SELECT {names} FROM {_batch(context, epoch, outcome)} WHERE {_WEIGHT} > 0"
+    return repeated(
+        f"SELECT * FROM {_batch(context, epoch, outcome)} WHERE {_WEIGHT} > 0",
+        context.compiled[outcome.view].program.columns,
+    )
 
 
 def copies_sql(columns: Sequence[Column], table: str, batch: str, having: str) -> str:

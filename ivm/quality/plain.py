@@ -29,7 +29,8 @@ def counts(kept: Kept, rows: pa.Table) -> Numbers | None:
 
 def _expected(kept: Kept, values: pa.ChunkedArray) -> tuple[int, int] | None:
     """The rows that are left out, and those that are as expected."""
-    nulls, name = values.null_count, kept.name
+    name = kept.name
+    nulls = int(pc.sum(pc.is_null(values, nan_is_null=True)).as_py() or 0)  # NaN is missing, as pandas has it
     if name == "expect_column_values_to_not_be_null":
         return 0, len(values) - nulls
     if name == "expect_column_values_to_be_null":
@@ -50,8 +51,14 @@ def _expected(kept: Kept, values: pa.ChunkedArray) -> tuple[int, int] | None:
         members, kind = kept.arguments.get("value_set"), int if pa.types.is_integer(values.type) else str
         exact = pa.types.is_integer(values.type) or pa.types.is_string(values.type)
         if exact and isinstance(members, list) and members and all(type(m) is kind for m in members):
-            return nulls, int(pc.sum(pc.is_in(values, pa.array(members, values.type))).as_py() or 0)
+            held = pa.array([m for m in members if _is_held(m, values.type)], values.type)
+            return nulls, int(pc.sum(pc.is_in(values, held)).as_py() or 0)
     return None
+
+
+def _is_held(member: int | str, type_: pa.DataType) -> bool:
+    """Whether a column of this type (a signed integer, or text) may hold a member of a set; no row has another one."""
+    return isinstance(member, str) or -(2 ** (type_.bit_width - 1)) <= member < 2 ** (type_.bit_width - 1)
 
 
 def met(view: str, rules: Sequence[Mapping[str, Any]], rows: pa.Table) -> list[dict[str, Any]] | None:

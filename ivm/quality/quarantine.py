@@ -6,6 +6,7 @@ whether it is NULL, and of what type it is. Nothing is written.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +17,13 @@ import pyarrow.compute as pc
 from ivm.errors import StateError
 from ivm.names import WEIGHT
 from ivm.plan.kinds import Publish
-from ivm.quality.expectations import build, judged
+from ivm.quality.catalog import rule_parts
+from ivm.quality.expectations import build
 from ivm.quality.gate import batch_of, state_of
 from ivm.quality.redaction import redacted
 from ivm.quality.results import Result, load
-from ivm.quality.state_checks import exact_frame
+from ivm.quality.state_checks import inserted, judged_rows
+from ivm.quality.verdicts import UNTOLD
 from ivm.refresh.context import Context
 from ivm.refresh.records import Held, Outcome
 from ivm.refresh.relations import copies_left
@@ -83,6 +86,24 @@ def quarantine(context: Context, view: str, limit: int = 20, show: bool = False)
     )
 
 
+def expectation_of(result: Result, rules: Sequence[Mapping[str, Any]]) -> Any:
+    """The expectation that a kept result tells of: as the rules have it, if they still do.
+
+    Results are kept as JSON, in which a date is a text.
+    """
+    for rule in rules:
+        name, arguments = rule_parts(result.view, rule)
+        if name == result.expectation:
+            (made,) = build([rule], result.view)
+            plain = {k: v for k, v in arguments.items() if k not in UNTOLD}
+            told = [
+                json.loads(json.dumps(a, default=str)) for a in (plain, made.configuration.to_json_dict()["kwargs"])
+            ]
+            if result.arguments in told:
+                return made
+    return build([{result.expectation: result.arguments}], result.view)[0]
+
+
 class _Look:
     """The batch of one view that is held back, and what fails in it."""
 
@@ -95,7 +116,7 @@ class _Look:
         """The rows for which one expectation fails."""
         arguments = {k: v for k, v in result.arguments.items() if k != "batch_id"}
         try:
-            count, rows, note = self._rows(result, arguments)
+            count, rows, note = self._rows(result)
         except Exception as error:  # noqa: BLE001 - what can't be looked at is said, the others are shown
             first = (str(error).splitlines() or [""])[0] if self.show else ""
             said = f"{type(error).__name__}{': ' if first else ''}{first}"
@@ -103,7 +124,7 @@ class _Look:
         shown = tuple(self._shown(rows)) if rows is not None else ()
         return Failing(result.scope, result.expectation, arguments, result.severity, result.message, count, shown, note)
 
-    def _rows(self, result: Result, arguments: Mapping[str, Any]) -> tuple[int | None, pa.Table | None, str]:
+    def _rows(self, result: Result) -> tuple[int | None, pa.Table | None, str]:
         if result.scope == "built-in":
             return self._deleted_too_often()
         if result.scope == "key":
@@ -114,7 +135,8 @@ class _Look:
         note = ""
         if isinstance(rows, str):
             rows, note = self._inserted(), "of the rows that the epoch inserts; the whole view is judged by Spark"
-        found = judged(exact_frame(rows), build([{result.expectation: arguments}], result.view), "COMPLETE")[0]
+        rules = (self.context.checks.get(result.view) or {}).get(result.scope) or ()
+        (found,), _ = judged_rows(rows, [expectation_of(result, rules)], "COMPLETE")
         detail = found.get("result") or {}
         places = detail.get("unexpected_index_list")
         if not places:
@@ -124,7 +146,7 @@ class _Look:
         return len(places), rows.take(pa.array([int(p) for p in places[: self.limit]])), note
 
     def _inserted(self) -> pa.Table:
-        return self.batch.filter(pc.greater(self.batch[WEIGHT], 0)).drop_columns([WEIGHT])
+        return inserted(self.batch)
 
     def _state(self) -> pa.Table | str:
         return state_of(self.context, self.epoch, self.outcome)

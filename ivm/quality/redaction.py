@@ -1,6 +1,6 @@
 """Results of checks without values of the data.
 
-counts, shares and the arguments that the user wrote stay; values that were observed, and texts that quote them, go
+counts, shares and the arguments that the user wrote stay; values that were observed, and texts that may quote them, go
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _COUNTS = (
 _OBSERVES_NO_VALUE = re.compile(
     r"expect_(table_|column_unique_value_count_|column_proportion_of_|column_to_exist|column_type_|column_values_to_be_of_)"
 )
-_QUOTED = re.compile(r"'[^']*'|\d[\d.,:eE+-]*")
-HIDDEN = "…"
+#: A message of Great Expectations' own that quotes nothing but an argument.
+_QUOTES_NO_VALUE = re.compile(r'(Error: )?The column "[^"\n]*" in BatchData does not exist\.?')
+_CLASS = re.compile(r"[\w.]+")
 
 
 def observed_may_show(expectation: str) -> bool:
@@ -34,15 +35,6 @@ def observed_may_show(expectation: str) -> bool:
     (True, False)
     """
     return _OBSERVES_NO_VALUE.match(expectation) is not None
-
-
-def masked(text: str) -> str:
-    """A text without what is quoted in it, and without numbers.
-
-    >>> masked("could not convert 'secret 7' at row 12")
-    'could not convert … at row …'
-    """
-    return _QUOTED.sub(HIDDEN, text)
 
 
 def redacted(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,14 +47,25 @@ def redacted(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_values(info: Any) -> Any:
-    """Exceptions as Great Expectations tells them, at any depth: messages are masked, tracebacks go."""
+    """Exceptions as Great Expectations tells them, at any depth: of messages their class stays, tracebacks go."""
     if not isinstance(info, Mapping):
         return info
-    return {
-        k: None
-        if k == "exception_traceback"
-        else masked(v)
-        if k == "exception_message" and isinstance(v, str)
-        else _without_values(v)
-        for k, v in info.items()
-    }
+    told = {k: _without_values(v) for k, v in info.items()}
+    if "exception_traceback" in told:
+        told["exception_traceback"] = "" if info.get("raised_exception") else None  # pages need a text
+    message, traceback = info.get("exception_message"), info.get("exception_traceback")
+    redacted_before = not traceback and _CLASS.fullmatch(str(message))
+    if isinstance(message, str) and not redacted_before and not _QUOTES_NO_VALUE.fullmatch(message):
+        told["exception_message"] = _exception_class(str(traceback or ""))
+    return told
+
+
+def _exception_class(traceback: str) -> str:
+    """The class of the exception that a traceback begins with, its cause; a message may quote any value in any way.
+
+    >>> _exception_class("Traceback (most recent call last):\\n  File ...\\na.ReadError: it's 'x'")
+    'ReadError'
+    """
+    lines = traceback.splitlines()[1:]  # those of the stack are indented
+    said = next((line.partition(":")[0] for line in lines if line and not line[0].isspace()), "")
+    return said.rpartition(".")[2] if _CLASS.fullmatch(said) else "an exception"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.names import WEIGHT, ident
 from ivm.plan.kinds import Publish
-from ivm.quality.expectations import JUDGED, build, judged, recorded
+from ivm.quality.expectations import JUDGED, build, judged, raised, recorded
 from ivm.quality.fact_store import Facts, FactStore
 from ivm.quality.facts import (
     ROWS_KEY,
@@ -29,6 +29,7 @@ from ivm.quality.facts import (
     by_sql,
     keepable,
     moved,
+    nan_missing,
     of_entry,
     of_rows,
     of_sql,
@@ -121,9 +122,18 @@ def _carried(
 def _sides(batch: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """What comes (1) and what goes (-1), each row as often as it does."""
     for sign in (1, -1):
-        side = batch.filter(pc.greater(pc.multiply(batch[WEIGHT], sign), 0))
-        copies = np.repeat(np.arange(side.num_rows), np.abs(side[WEIGHT].to_numpy()))
-        yield sign, side.drop_columns([WEIGHT]).take(pa.array(copies))
+        yield sign, _side(batch, sign)
+
+
+def inserted(batch: pa.Table) -> pa.Table:
+    """The rows that a batch (rows and WEIGHT) inserts, each as often as its weight says; without WEIGHT."""
+    return _side(batch, 1)
+
+
+def _side(batch: pa.Table, sign: int) -> pa.Table:
+    side = batch.filter(pc.greater(pc.multiply(batch[WEIGHT], sign), 0))
+    copies = np.repeat(np.arange(side.num_rows), np.abs(side[WEIGHT].to_numpy()))
+    return side.drop_columns([WEIGHT]).take(pa.array(copies, pa.int64()))
 
 
 def _plain_change(kept: Kept, batch: pa.Table) -> Numbers | None:
@@ -195,26 +205,41 @@ def _by_rows(
         if k.kind is not Kind.JUDGED:
             facts[k.key] = _counted(context, k, rows, schema)
     entries = _by_sums([k for k in mine.values() if k.kind is not Kind.JUDGED], facts, how)
-    exact = [i for i in left if i not in entries and i in mine and mine[i].kind is Kind.JUDGED]
-    plain = [i for i in left if i not in entries and i not in exact]
+    places = [i for i in left if i not in entries]
+    asked = [expectations[i] for i in places]
     if isinstance(rows, str):
-        frame = context.spark().sql(rows)
-        found = _at([*exact, *plain], frame, expectations)
+        told, exact = judged(context.spark().sql(nan_missing(rows, schema)), asked), [True] * len(asked)
     else:
-        found = _at(exact, exact_frame(rows), expectations) if exact else {}
-        again = [i for i, entry in found.items() if not of_entry(entry)]  # as suites know numbers, it may be judged
-        exact, plain = [i for i in exact if i not in again], [*again, *plain]
-        found |= _at(plain, plain_frame(rows), expectations) if plain else {}
+        told, exact = judged_rows(rows, asked)
+    found = dict(zip(places, told, strict=True))
+    carried = {i for i, is_exact in zip(places, exact, strict=True) if is_exact and i in mine}
     for i, entry in found.items():
-        entry["expectation_config"]["meta"][JUDGED] = how if i in exact else "rows"
-        if i in exact and (not isinstance(rows, str) or same_in_spark(mine[i], schema)) and (told := of_entry(entry)):
-            facts[mine[i].key] = told
+        entry["expectation_config"]["meta"][JUDGED] = how if i in carried else "rows"
+        if i in carried and (not isinstance(rows, str) or same_in_spark(mine[i], schema)) and (n := of_entry(entry)):
+            facts[mine[i].key] = n
     return entries | found
 
 
-def _at(places: Sequence[int], frame: Any, expectations: Sequence[Any]) -> dict[int, Entry]:
-    """By place, Great Expectations' own results."""
-    return dict(zip(places, judged(frame, [expectations[i] for i in places]), strict=True))
+def judged_rows(
+    rows: pa.Table, expectations: Sequence[Any], result_format: str = "SUMMARY"
+) -> tuple[list[Entry], list[bool]]:
+    """Great Expectations' own results over a table, and whether each is of its exact values.
+
+    Those that it can't judge, and what names pandas' types, are judged as suites know numbers.
+    """
+    places = [i for i, e in enumerate(expectations) if not isinstance(e, _typed())]
+    exactly = judged(exact_frame(rows), [expectations[i] for i in places], result_format) if places else []
+    found = {i: entry for i, entry in zip(places, exactly, strict=True) if not raised(entry)}
+    again = [i for i in range(len(expectations)) if i not in found]
+    plainly = judged(plain_frame(rows), [expectations[i] for i in again], result_format) if again else []
+    both = found | dict(zip(again, plainly, strict=True))
+    return [both[i] for i in range(len(expectations))], [i in found for i in range(len(expectations))]
+
+
+def _typed() -> tuple[type, ...]:
+    import great_expectations.expectations as gxe
+
+    return gxe.ExpectColumnValuesToBeOfType, gxe.ExpectColumnValuesToBeInTypeList
 
 
 def _counted(context: Context, kept: Kept, rows: pa.Table | str, schema: pa.Schema) -> Numbers:

@@ -8,9 +8,14 @@ An expectation's `meta={"severity": "gate"}` is ours (warn, gate, quarantine), w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 from ivm.quality.severity import SEVERITIES
+
+#: What JSON would turn into texts and floats.
+_TYPED = (date, time, timedelta, Decimal)
 
 
 def as_rules(checks: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,8 +34,21 @@ def _rules(suite: Any) -> Any:
 
 
 def _rule(expectation: Any) -> dict[str, Any]:
-    told = expectation.configuration.to_json_dict()
+    configuration = expectation.configuration
+    told = configuration.to_json_dict()
     meta = dict(told.get("meta") or {})
     named = meta.pop("severity") if meta.get("severity") in SEVERITIES else told.get("severity")
-    arguments = {**told["kwargs"], **({"meta": meta} if meta else {}), **({"severity": named} if named else {})}
+    kwargs = {k: _with_types(configuration.kwargs.get(k), v) for k, v in told["kwargs"].items()}
+    arguments = {**kwargs, **({"meta": meta} if meta else {}), **({"severity": named} if named else {})}
     return {told["type"]: arguments}
+
+
+def _with_types(value: Any, told: Any) -> Any:
+    """An argument as JSON tells it, but for dates and decimals, which stay what they are.
+
+    >>> _with_types([date(2024, 1, 1)], ["2024-01-01"]), _with_types({1}, [1])
+    ([datetime.date(2024, 1, 1)], [1])
+    """
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value) if any(isinstance(v, _TYPED) for v in value) else told
+    return value if isinstance(value, _TYPED) else told

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from ivm.quality.expectations import JUDGED, noted
 from ivm.quality.facts import Kept, Kind, Numbers
+
+#: Arguments of a rule that are not among those of its result.
+UNTOLD = ("meta", "severity", "notes", "description")
 
 
 def result_of(kept: Kept, numbers: Numbers) -> tuple[bool, dict[str, Any]] | None:
@@ -31,7 +35,7 @@ def result_of(kept: Kept, numbers: Numbers) -> tuple[bool, dict[str, Any]] | Non
     if kept.name == "expect_table_row_count_to_equal":
         return observed == kept.arguments.get("value"), {"observed_value": observed}
     return _between(observed, kept.arguments), {
-        "observed_value": float(observed) if isinstance(observed, Decimal) else observed
+        "observed_value": float(observed) if isinstance(observed, Fraction) else observed
     }
 
 
@@ -60,7 +64,7 @@ def _of_values(kept: Kept, numbers: Numbers) -> tuple[bool, dict[str, Any]]:
     return success, {"observed_value": sorted(there), "unexpected_count": len(there - wanted)}
 
 
-def _observed(kept: Kept, numbers: Numbers) -> int | float | Decimal | None:
+def _observed(kept: Kept, numbers: Numbers) -> int | float | Fraction | None:
     rows, nonnull = numbers["rows"], numbers.get("nonnull", 0)
     if kept.kind is Kind.ROWS:
         return int(rows)
@@ -72,22 +76,35 @@ def _observed(kept: Kept, numbers: Numbers) -> int | float | Decimal | None:
         return float(nonnull / rows) if rows else None
     if not nonnull:
         return None
-    total = Decimal(numbers["total"])
+    total = Fraction(numbers["total"])
     return total / nonnull if kept.name == "expect_column_mean_to_be_between" else total
 
 
-def _between(value: float | Decimal, arguments: Mapping[str, Any]) -> bool:
+def _between(value: float | Fraction, arguments: Mapping[str, Any]) -> bool:
     low, high = arguments.get("min_value"), arguments.get("max_value")
-    above = low is None or (value > low if arguments.get("strict_min") else value >= low)
-    below = high is None or (value < high if arguments.get("strict_max") else value <= high)
-    return bool(above and below)
+    above = low is None or _compared(value, low) >= (1 if arguments.get("strict_min") else 0)
+    below = high is None or _compared(value, high) <= (-1 if arguments.get("strict_max") else 0)
+    return above and below
+
+
+def _compared(value: float | Fraction, end: Any) -> int:
+    """-1, 0 or 1: exactly, but with a float as the nearest float, so that a mean of 1/10 is the 0.1 of a rule.
+
+    >>> _compared(Fraction(1, 10), 0.1), _compared(Fraction(1, 10), Decimal("0.1")), _compared(Fraction(1, 10), 1)
+    (0, 0, -1)
+    """
+    if isinstance(end, float):
+        value = float(value)
+    elif isinstance(end, Decimal):
+        value, end = Fraction(value), Fraction(end)
+    return int(value > end) - int(value < end)
 
 
 def entry_of(kept: Kept, success: bool, result: Mapping[str, Any], how: str) -> dict[str, Any]:
     """A result as Great Expectations tells its own."""
     arguments = noted(kept.arguments)
     meta, severity = {**arguments.pop("meta"), JUDGED: how}, arguments.pop("severity", "critical")
-    kwargs = {k: v for k, v in arguments.items() if k not in ("notes", "description")}
+    kwargs = {k: v for k, v in arguments.items() if k not in UNTOLD}
     return {
         "success": success,
         "expectation_config": {"type": kept.name, "kwargs": kwargs, "meta": meta, "severity": severity},

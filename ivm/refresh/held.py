@@ -16,7 +16,7 @@ from ivm.refresh.integrity import referenced
 from ivm.refresh.planning import write_plan
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.publish import with_upstream_versions
-from ivm.refresh.records import EpochPlan, Held, Manifest, Outcome, UnitState, ViewTask, to_json
+from ivm.refresh.records import EpochPlan, Failure, Held, Manifest, Outcome, UnitState, ViewTask, to_json
 from ivm.refresh.run import Report, drop_batches, view_reports
 
 
@@ -100,7 +100,7 @@ def _since_then(outcome: Outcome, then: Manifest, manifest: Manifest) -> UnitSta
 def discard(context: Context, view: str) -> Report:
     """Drop what is held back of a view and of those that wait for it.
 
-    They stay as published, until the next refresh plans them anew.
+    They stay as published, until the next refresh plans them anew. A view that must be built anew fails until it is.
     """
     manifest, held = _held_or_raise(context, view)
     outcomes = context.log.outcomes(held.epoch).values()
@@ -110,7 +110,10 @@ def discard(context: Context, view: str) -> Report:
     views = _with_waiting(manifest, view, lambda name, found: bool(reads[name] & set(found)))
     epoch = context.log.next_epoch()
     left = {v: h for v, h in manifest.held.items() if v not in views}
-    context.log.record(epoch, "committed", detail=to_json(replace(manifest, epoch=epoch, held=left)))
+    dropped = {v: manifest.held[v] for v in views if manifest.held[v].impossible}
+    failing = manifest.failing | {v: Failure(h.epoch, h.reason) for v, h in dropped.items()}
+    after = replace(manifest, epoch=epoch, held=left, failing=failing)
+    context.log.record(epoch, "committed", detail=to_json(after))
     drop_batches(context, held.epoch, views)
     context.layout.sweep(set(referenced(context, context.log.manifest())))
     return Report(epoch, {}, note=f"discarded: {', '.join(context.views[v].name for v in views if v in context.views)}")

@@ -80,7 +80,7 @@ class Held:
     """A view whose batches of an epoch wait, unpublished.
 
     `because` is the view upstream that is held, "" for its own failure; `impossible`: whatever the data, its batch is
-    wrong, so that the view is built anew.
+    wrong, or it is the rebuild that followed one, so that the view is built anew until that is published.
     """
 
     epoch: int

@@ -217,7 +217,10 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
     verdicts = {
         v.lower(): t if isinstance(t, Verdict) else Verdict(t) for v, t in gate(context, plan, outcomes).items()
     }
-    held = {v: Held(plan.epoch, "; ".join(t), final=t.final, impossible=t.impossible) for v, t in verdicts.items() if t}
+    # What is held back isn't published: the state that a rebuild came in place of is still wrong.
+    wrong = {v for v, t in plan.tasks.items() if (t.strategy, t.code) == (StrategyKind.FULL, "recovered")}
+    wrong |= {v for v, t in verdicts.items() if t.impossible}
+    held = {v: Held(plan.epoch, "; ".join(t), final=t.final, impossible=v in wrong) for v, t in verdicts.items() if t}
     while waiting := {
         o.view: r
         for o in outcomes.values()
@@ -226,7 +229,8 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
         if r in held
     }:
         held |= {
-            v: Held(plan.epoch, f"{context.views[r].name} is held back, which it reads", r) for v, r in waiting.items()
+            v: Held(plan.epoch, f"{context.views[r].name} is held back, which it reads", r, v in wrong)
+            for v, r in waiting.items()
         }
     warnings = {v: "; ".join(t.warnings) for v, t in verdicts.items() if t.warnings}
     detail = {"held": {v: asdict(h) for v, h in held.items()}, "warned": warnings}

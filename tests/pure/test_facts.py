@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from decimal import Decimal
 
@@ -10,10 +11,11 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from ivm.quality.facts import MAX_VALUES, Kind, added, by_sql, keepable, moved, of_rows, of_sql
+from ivm.quality.facts import MAX_VALUES, Kind, added, by_sql, keepable, moved, nan_missing, of_rows, of_sql
 from ivm.quality.verdicts import result_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(10, 2)), ("f", pa.float64())])
+DAYS = pa.schema([("day", pa.date32())])
 
 
 def kept(name, **arguments):
@@ -100,6 +102,37 @@ def test_what_only_all_rows_can_tell_is_not_kept(name, arguments):
     assert kept(name, **arguments) is None
 
 
+def test_totals_are_exact_however_long_their_numbers_are():
+    long = pa.schema([("x", pa.decimal128(38, 2))])
+    total = keepable(0, "v", {"expect_column_sum_to_be_between": {"column": "x", "min_value": 5, "max_value": 5}}, long)
+
+    def sums(value, *weights):
+        return of_rows(total, pa.table({"x": [Decimal(value)] * len(weights)}, long), pa.array(weights, pa.int64()))
+
+    large = "999999999999999999999999999999999999.99"
+    facts = added(added(sums("5.00", 1), sums(large, 7, 10**9)), sums(large, -7 - 10**9))
+    assert Decimal(facts["total"]) == 5
+    assert result_of(total, {**facts, "nonnull": 1})[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "total", "ends"),
+    [
+        ("mean", "k", "1", {"min_value": 0.1, "max_value": 0.1}),
+        ("mean", "d", "1.00", {"min_value": 0.1, "max_value": 0.1}),
+        ("mean", "k", str(10 * (2**62 + 1)), {"min_value": 2**62 + 1, "max_value": 2**62 + 1}),
+        ("sum", "d", "0.30", {"min_value": 0.3, "max_value": 0.3}),
+        ("sum", "d", "0.30", {"min_value": Decimal("0.3"), "max_value": Decimal("0.3")}),
+    ],
+)
+def test_a_bound_is_met_by_the_number_that_it_names(name, column, total, ends):
+    numbers = {"rows": 10, "nonnull": 10, "total": total}
+    assert result_of(kept(f"expect_column_{name}_to_be_between", column=column, **ends), numbers)[0]
+    for end in ends:
+        strict = {end: ends[end], f"strict_{end.partition('_')[0]}": True}
+        assert not result_of(kept(f"expect_column_{name}_to_be_between", column=column, **strict), numbers)[0]
+
+
 def test_suites_that_differ_in_bounds_share_their_sums():
     one = kept("expect_column_sum_to_be_between", column="k", min_value=0)
     assert one.key == kept("expect_column_mean_to_be_between", column="k", max_value=5, strict_max=True).key
@@ -107,6 +140,14 @@ def test_suites_that_differ_in_bounds_share_their_sums():
     judged = kept("expect_column_values_to_be_between", column="k", min_value=0)
     assert judged.key == kept("expect_column_values_to_be_between", column="k", min_value=0, mostly=0.9).key
     assert judged.key != kept("expect_column_values_to_be_between", column="k", min_value=1).key
+
+
+def test_a_set_of_dates_has_other_sums_than_that_of_their_texts():
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+    rules = [
+        {"expect_column_values_to_be_in_set": {"column": "day", "value_set": v}} for v in (days, [*map(str, days)])
+    ]
+    assert len({keepable(0, "v", rule, DAYS).key for rule in rules}) == 2
 
 
 @pytest.mark.parametrize(
@@ -130,6 +171,15 @@ def test_nothing_to_judge_is_success_and_mostly_is_a_share_of_what_is_there():
     assert result_of(expectation, {"rows": 5, "missing": 5, "unexpected": 0})[0]
     assert result_of(expectation, {"rows": 5, "missing": 1, "unexpected": 1})[0]
     assert not result_of(expectation, {"rows": 5, "missing": 2, "unexpected": 1})[0]
+
+
+def test_nan_is_missing_to_a_statement_as_it_is_to_rows():
+    rows = pa.table({"k": [1, 2, 3, 4], "f": pa.array([1.5, float("nan"), None, -0.0], pa.float32())})
+    connection = duckdb.connect()
+    connection.register("t", rows)
+    sql = sqlglot.transpile(nan_missing("SELECT * FROM t", rows.schema), "spark", "duckdb")[0]
+    assert connection.sql(sql).fetchall() == [(1, 1.5), (2, None), (3, None), (4, 0.0)]
+    assert nan_missing("SELECT k FROM t", rows.select(["k"]).schema) == "SELECT k FROM t"
 
 
 @pytest.mark.parametrize(("name", "arguments"), [*EXPECTATIONS, ("expect_column_values_to_be_unique", {"column": "k"})])

@@ -196,14 +196,16 @@ def test_a_view_that_could_not_be_published_is_built_anew(lake, monkeypatch):
     assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
 
 
-def test_a_batch_that_cannot_be_is_followed_by_a_rebuild(lake):
+@pytest.fixture
+def impossible(lake):
+    """The lake, after a batch of `names` that deletes a row that isn't there."""
     pipe = lake.pipeline(lake.folder)
     state = pipe.context.log.manifest().units["names"]
     add(lake, "customers", (9, "iota", "north"))
     strange = pa.table({"cust": pa.array([77], pa.int32()), "k": pa.array([1], pa.int64())})
 
     def tampering(context, plan, outcomes):
-        """Somebody adds the deletion of a row that isn't there."""
+        """Somebody adds the deletion."""
         trace = context.layout.output_trace("names", state.output_generation)
         schema = pa.schema(DeltaTable(trace).schema().to_arrow())
         more = strange.append_column(WEIGHT, pa.array([-1])).append_column(EPOCH, pa.array([plan.epoch]))
@@ -212,13 +214,40 @@ def test_a_batch_that_cannot_be_is_followed_by_a_rebuild(lake):
 
     pipe._gate = lambda: tampering
     assert "built-in" in pipe.refresh().views["names"].error
+    return lake
+
+
+def test_a_batch_that_cannot_be_is_followed_by_a_rebuild(impossible):
     with pytest.raises(StateError):
-        pipeline(lake).release("names")
-    again = lake.pipeline(lake.folder).refresh()
+        pipeline(impossible).release("names")
+    again = impossible.pipeline(impossible.folder).refresh()
     assert again.ok
     assert again.views["names"].strategy == "full"
     assert "was wrong" in again.views["names"].reason
-    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+    assert differences(pipeline(impossible), impossible.recomputed(impossible.folder)) == []
+
+
+@pytest.mark.parametrize("discarded", [(), (1,), (2,), (1, 2)])
+def test_a_rebuild_stays_due_until_it_is_published(impossible, discarded):
+    if 1 in discarded:
+        assert pipeline(impossible).discard("names").ok
+    assert refreshed(impossible, "names") == {"names", "both"}
+    if 2 in discarded:
+        assert pipeline(impossible).discard("names").ok
+    add(impossible, "customers", (9, "kappa", "south"))
+    again = pipeline(impossible).refresh()
+    assert (again.ok, again.views["names"].strategy) == (True, "full")
+    assert differences(pipeline(impossible), impossible.recomputed(impossible.folder)) == []
+    add(impossible, "customers", (8, "lambda", "south"))
+    assert pipeline(impossible).refresh().views["names"].strategy == "incremental"
+
+
+def test_a_rebuild_that_is_released_is_published(impossible):
+    assert refreshed(impossible, "names") == {"names", "both"}
+    assert pipeline(impossible).release("names").ok
+    add(impossible, "customers", (8, "lambda", "south"))
+    assert pipeline(impossible).refresh().views["names"].strategy == "incremental"
+    assert differences(pipeline(impossible), impossible.recomputed(impossible.folder)) == []
 
 
 @contextmanager

@@ -33,13 +33,14 @@ ROWS = [
     for n, s, d in (
         ([1, 2, 2, 3, None], ["a", "b", "", None, "c"], [1.5, None, 2.0, 3.0, None]),
         ([1, 2, 2], ["a", "b", "a"], [1.0, 2.0, 3.0]),
+        ([1, 2, 3, 4], ["a", "b", "a", "b"], [1.0, float("nan"), None, float("nan")]),
         ([None, None], pa.array([None, None], pa.string()), [None, None]),
         ([], pa.array([], pa.string()), []),
     )
 ]
 
 
-@pytest.mark.parametrize("rows", ROWS, ids=["mixed", "full", "nulls", "empty"])
+@pytest.mark.parametrize("rows", ROWS, ids=["mixed", "full", "nan", "nulls", "empty"])
 def test_what_is_counted_is_what_great_expectations_counts(rows):
     told = judged(exact_frame(rows), build(RULES, "v"))
     for place, (rule, entry) in enumerate(zip(RULES, told, strict=True)):
@@ -51,6 +52,15 @@ def test_what_is_counted_is_what_great_expectations_counts(rows):
         if suite is not None:
             assert suite[0]["result"]["unexpected_count"] == entry["result"]["unexpected_count"]
             assert noted(dict(rule[kept.name]))["meta"].items() <= suite[0]["expectation_config"]["meta"].items()
+
+
+@pytest.mark.parametrize("type_", [pa.int8(), pa.int16(), pa.int32(), pa.int64()], ids=str)
+def test_a_member_that_the_column_cannot_hold_is_none_of_its_values(type_):
+    rows = pa.table({"k": pa.array([1, 2, None, -(2 ** (type_.bit_width - 1))], type_)})
+    for members in ([1, 2, 2**70], [-(2 ** (type_.bit_width - 1)), 2 ** (type_.bit_width - 1)], [2**64]):
+        rule = {"expect_column_values_to_be_in_set": {"column": "k", "value_set": members}}
+        mine = counts(keepable(0, "v", rule, rows.schema), rows)
+        assert mine == of_entry(judged(exact_frame(rows), build([rule], "v"))[0])
 
 
 def test_what_is_not_exact_is_left_to_great_expectations():

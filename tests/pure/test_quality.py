@@ -5,11 +5,15 @@ DuckDB stands in Spark's place.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 from dataclasses import asdict, replace
+from decimal import Decimal
+from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -18,9 +22,14 @@ from ivm.checking import Checking
 from ivm.errors import ConfigError, StateError
 from ivm.planner.limits import EMBEDDED
 from ivm.quality.docs import build_docs
-from ivm.quality.expectations import build, judged
+from ivm.quality.expectations import build, judged, recorded
+from ivm.quality.facts import keepable
+from ivm.quality.large import inserted_sql
+from ivm.quality.quarantine import expectation_of
 from ivm.quality.results import load
-from ivm.quality.state_checks import exact_frame, plain_frame
+from ivm.quality.state_checks import exact_frame, judged_rows, plain_frame
+from ivm.quality.suites import as_rules
+from ivm.quality.verdicts import entry_of, result_of
 from ivm.storage.location import Location
 from tests.pure.duck_session import DuckSession
 
@@ -35,6 +44,8 @@ SMALL = {"expect_column_values_to_be_between": {"column": "amount", "max_value":
 class Shop:
     """A pipeline over one source, with a view of its rows and one that reads that."""
 
+    more: ClassVar[dict[str, str]] = {}
+
     def __init__(self, folder, state, delta=(), **options):
         self.folder, self.options = folder, options
         self.checks = {"rows_": {"state": list(state), "delta": list(delta)}}
@@ -46,6 +57,8 @@ class Shop:
         made.source("t", str(self.folder / "t"))
         made.view("rows_", "SELECT id, name, amount FROM t")
         made.view("names", "SELECT name, count(*) AS n FROM rows_ GROUP BY name")
+        for name, sql in self.more.items():
+            made.view(name, sql)
         return made
 
     def add(self, *rows):
@@ -124,6 +137,27 @@ def test_a_suite_of_great_expectations_is_taken_as_it_is(tmp_path):
     shop.checks = {"rows_": {"state": [{"expect_more": {}}]}}
     with pytest.raises(ConfigError, match="a check 'expect_more', which Great Expectations does not know"):
         shop.pipe().refresh()
+
+
+def test_a_suite_of_great_expectations_keeps_the_types_of_its_values():
+    import great_expectations.expectations as gxe
+
+    day, price = dt.date(2024, 1, 1), Decimal("0.10")
+    suite = [
+        gxe.ExpectColumnValuesToBeInSet(column="day", value_set=[day]),
+        gxe.ExpectColumnValuesToBeInSet(column="price", value_set=[price, Decimal(2**53) + 1]),
+        gxe.ExpectColumnValuesToBeBetween(column="day", min_value=day),
+        gxe.ExpectColumnValuesToBeInSet(column="name", value_set={"a"}),
+    ]
+    rules = as_rules({"v": {"state": suite}})["v"]["state"]
+    assert [next(iter(r.values())) for r in rules] == [
+        {"column": "day", "value_set": [day], "severity": "critical"},
+        {"column": "price", "value_set": [price, Decimal(2**53) + 1], "severity": "critical"},
+        {"column": "day", "min_value": day, "severity": "critical"},
+        {"column": "name", "value_set": ["a"], "severity": "critical"},
+    ]
+    rows = pa.table({"day": [day], "price": pa.array([2**53], pa.decimal128(20, 0)), "name": ["a"]})
+    assert [e["success"] for e in judged(exact_frame(rows), build(rules, "v"))] == [True, False, True, True]
 
 
 @pytest.mark.parametrize("rule", [SMALL, with_severity(SMALL, "quarantine"), with_severity(SMALL, "info")])
@@ -243,6 +277,41 @@ def test_integers_beside_nulls_are_judged_as_they_are():
     assert plain_frame(rows)["amount"].dtype == "float64"
 
 
+def test_what_a_delta_brings_is_judged_as_often_as_it_comes(tmp_path):
+    unique = {"expect_column_values_to_be_unique": {"column": "id"}}
+    shop = Shop(tmp_path, [], [unique, {"expect_table_row_count_to_be_between": {"max_value": 3}}])
+    assert shop.pipe().refresh().ok
+    assert set(held(shop.refreshed(*[(7, "c", 5)] * 9))) == {"rows_", "names"}
+    assert {r.success for r in shop.results("delta").values()} == {False}
+    pipe = shop.pipe()
+    assert {f.expectation: f.count for f in pipe.quarantine("rows_").failing}["expect_column_values_to_be_unique"] == 9
+    outcome = pipe.context.log.outcomes(2)["rows_"]
+    assert pipe.context.spark().sql(inserted_sql(pipe.context, 2, outcome)).count() == 9
+
+
+def test_integers_beside_nulls_are_judged_as_they_are_in_a_delta(tmp_path):
+    most = [
+        {f"expect_column_{what}_to_be_between": {"column": "amount", "max_value": 2**53}} for what in ("values", "max")
+    ]
+    shop = Shop(tmp_path, most[1:], most)
+    assert shop.pipe().refresh().ok
+    assert set(held(shop.refreshed((8, "c", 2**53 + 1), (9, "d", None)))) == {"rows_", "names"}
+    assert {r.success for scope in ("delta", "state") for r in shop.results(scope).values()} == {False}
+
+
+def test_what_great_expectations_cannot_judge_of_exact_values_it_judges_of_plain_ones():
+    rows = pa.table({"n": pa.array([1, None], pa.int64()), "m": [2, 3]})
+    total = {"expect_multicolumn_sum_to_equal": {"column_list": ["n", "m"], "sum_total": 3, "mostly": 0.5}}
+    typed = {"expect_column_values_to_be_of_type": {"column": "n", "type_": "float64"}}
+    different = {"expect_compound_columns_to_be_unique": {"column_list": ["n", "m"]}}
+    entries, exact = judged_rows(rows, build([total, typed, different], "v"))
+    assert [(e["success"], x) for e, x in zip(entries, exact, strict=True)] == [
+        (True, False),
+        (True, False),
+        (True, True),
+    ]
+
+
 # -- results, redaction, quarantine -------------------------------------------------------------------
 
 
@@ -268,6 +337,45 @@ def test_values_are_nowhere_unless_they_may_be_shown(tmp_path):
     assert secret in shop.refreshed((5, "a", 5)).views["rows_"].error
 
 
+def test_no_exception_quotes_a_value(tmp_path, monkeypatch):
+    secret = "O'Hidden"
+    total = {"expect_column_sum_to_be_between": {"column": "name", "max_value": 3}}
+    shop = Shop(tmp_path, [total, {"expect_column_max_to_be_between": {"column": "none"}}])
+    shop.pipe().refresh()
+    message = shop.results()["expect_column_sum_to_be_between"].message
+    assert message == "TypeError"
+    assert (
+        shop.results()["expect_column_max_to_be_between"].message
+        == 'Error: The column "none" in BatchData does not exist.'
+    )
+
+    layout = shop.pipe().context.layout
+    build_docs(load(layout), layout.checks, Location.of(str(tmp_path / "docs")), "shop")
+    assert "TypeError" in next((tmp_path / "docs").glob("*-rows_-state.html")).read_text()
+
+    def refuse(*_):
+        raise ValueError(f"could not read {secret!r}")
+
+    monkeypatch.setattr("ivm.quality.gate.check_state", refuse)
+    report = shop.refreshed((4, "c", 5))
+    assert "its checks could not be run: ValueError" in report.views["rows_"].error
+    assert secret not in json.dumps(asdict(report))
+
+
+def test_the_index_tells_counts_of_what_was_kept_while_values_were_shown(tmp_path):
+    few = {"expect_column_values_to_be_in_set": {"column": "name", "value_set": ["a", "b"]}}
+    shop = Shop(tmp_path, [], [few], checking=Checking(values="shown"))
+    assert shop.pipe().refresh().ok
+    shop.refreshed((4, "hide-me", 5))
+    layout = shop.pipe().context.layout
+    for show in (True, False):
+        page = (
+            build_docs(load(layout), layout.checks, Location.of(str(tmp_path / "docs")), "shop", show).read().decode()
+        )
+        assert ("hide-me" in page) is show
+        assert "1 of 1 rows" in page
+
+
 def test_quarantine_shows_the_failing_rows_of_each_expectation(tmp_path):
     total = {"expect_column_sum_to_be_between": {"column": "amount", "max_value": 100}}
     shop = Shop(tmp_path, [SMALL, NOT_NULL, total])
@@ -286,6 +394,37 @@ def test_quarantine_shows_the_failing_rows_of_each_expectation(tmp_path):
     assert shop.pipe().discard("rows_").ok
     with pytest.raises(StateError, match="Nothing of 'rows_' is held back"):
         shop.pipe().quarantine("rows_")
+
+
+def test_a_view_that_waits_with_no_rows_of_its_own_is_shown_without_any(tmp_path, monkeypatch):
+    shop = Shop(tmp_path, [SMALL])
+    shop.more = {"losses": "SELECT id, amount FROM rows_ WHERE amount < 0"}
+    assert shop.pipe().refresh().ok
+    assert set(held(shop.refreshed((4, "c", 101)))) == {"rows_", "names", "losses"}
+    (tmp_path / "elsewhere").mkdir()
+    pq.write_table(table([(9, "z", 9)]), tmp_path / "elsewhere" / "part.parquet")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = shop.pipe().quarantine("losses")
+    assert (found.because, found.rows_in, found.rows_out, found.failing) == ("rows_", 0, 0, ())
+
+
+def test_what_is_looked_at_is_judged_by_the_rule_with_its_types():
+    day = dt.date(2024, 1, 1)
+    rules = [
+        {"expect_column_values_to_be_in_set": {"column": "day", "value_set": [v], "severity": "gate", "mostly": 0.9}}
+        for v in (dt.date(2023, 1, 1), day)
+    ]
+    rows = pa.table({"day": [day, None]})
+    for entry in (judged(exact_frame(rows), build(rules, "v"))[1], entry_of(*plainly_judged(rules[1], rows))):
+        result = recorded(Location.of("memory"), "v", 1, "key", [{**entry, "success": True}], 0.0)[0]
+        kept = replace(result, arguments=json.loads(json.dumps(result.arguments, default=str)))
+        assert expectation_of(kept, rules).value_set == [day]
+        assert expectation_of(kept, rules[:1]).value_set == ["2024-01-01"]
+
+
+def plainly_judged(rule, rows):
+    expectation = keepable(0, "v", rule, rows.schema)
+    return expectation, *result_of(expectation, {"rows": 2, "missing": 1, "unexpected": 0}), "counts"
 
 
 def test_results_are_a_delta_table_with_a_row_an_expectation_and_epoch(tmp_path):
