@@ -44,8 +44,8 @@ def _table(columns: Sequence[Column], number: int) -> str:
 
 
 def _parts(
-    written: exp.Expression, tree: exp.Expression, tables: Mapping[str, str], analyzer: Analyzer
-) -> Iterator[tuple[exp.Expression, exp.Expression, Mapping[str, str]]]:
+    written: exp.Expression, tree: exp.Expression, tables: dict[str, str], analyzer: Analyzer
+) -> Iterator[tuple[exp.Expression, exp.Expression, dict[str, str]]]:
     """What is compared, in pairs, and the tables that it reads."""
     entries, others = (t.args["with_"].expressions if t.args.get("with_") else [] for t in (written, tree))
     if not entries or not written.args["with_"].args.get("recursive"):
