@@ -187,7 +187,7 @@ PROTOCOL: tuple[Mutant, ...] = (
     ("an open epoch is not resumed", "ivm/refresh/run.py",
      "    if open_epoch is not None:\n        plan =", "    if False:\n        plan ="),
     ("what reads a view that failed is published", "ivm/refresh/publish.py",
-     "if r in trouble), None)", "if r in trouble and False), None)"),
+     "if views.get(r) in trouble), None)", "if views.get(r) in trouble and False), None)"),
     ("what reads a view that is held back is published", "ivm/refresh/run.py",
      "        for r in o.state.cursors\n        if r in held\n",
      "        for r in o.state.cursors\n        if False\n"),
