@@ -26,7 +26,8 @@ def normal_form(tree: exp.Expression, given: Given) -> Program:
     ('v', ['t'], (Column(name='x', type='int'),))
     """
     tree, clocks = as_relations(tree, given.analyzer)
-    relations = given.relations | {c.name: c.relation for c in clocks}
+    # Of no other relation may a program depend: it is kept for all pipelines that read these.
+    relations = {n: given.relations[n] for n in given.reads} | {c.name: c.relation for c in clocks}
     compiler = Compiler(given.view, relations, given.analyzer)
     try:
         units = compiler.program(tree.copy(), given.columns)

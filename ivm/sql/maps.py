@@ -196,7 +196,7 @@ _AROUND = (exp.Paren, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.Window,
 def check_calls(calls: Iterable[exp.Expression], types: Mapping[str, str]) -> None:
     """Raises UnsupportedError for calls that see the order of a map's entries, over the columns of a core."""
     for call in calls:
-        check_unordered(call, lambda column: [types[column.name]] if not column.table else [])
+        check_unordered(call, lambda column: [types.get(column.name, "")] if not column.table else [])
 
 
 def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[str]]) -> None:
@@ -208,19 +208,26 @@ def check_unordered(tree: exp.Expression, kept: Callable[[exp.Column], Sequence[
     >>> check_unordered(parse_one("u.m['a']"), lambda column: ["map<string,int>"])
     >>> check_unordered(parse_one("max_by(struct(u.m), u.d)", read=IvmSpark), lambda column: ["map<string,int>"])
     >>> check_unordered(canonical(parse_one("u.m"), "map<string,int>"), lambda column: ["map<string,int>"])
+    >>> inside = parse_one("map_keys(element_at(array(u.m), 1))", read=IvmSpark)
+    >>> check_unordered(inside, lambda column: ["map<string,int>"])
+    Traceback (most recent call last):
+    ivm.sql.refusals.UnsupportedError: clause
     >>> check_unordered(parse_one("to_json(u.m)"), lambda column: ["map<string,int>"])
     Traceback (most recent call last):
     ivm.sql.refusals.UnsupportedError: clause
     """
     for column in tree.find_all(exp.Column):
         types = [t for t in kept(column) if has_map(t)]
-        holder = column.parent
+        inside, holder = column, column.parent
         while isinstance(holder, _AROUND) or (holder is not None and function_name(holder) in _PASSING):
-            holder = holder.parent
+            inside, holder = holder, holder.parent
         if not types or holder is None or isinstance(holder, exp.Alias | exp.Is) or tree.meta.get(_SORTED):
             continue
         if function_name(holder) in _COUNTING:
             continue
-        entry = isinstance(holder, exp.Bracket | exp.Dot) or function_name(holder) in _UNORDERED
+        # Of an array or a struct around the map these would give the map.
+        entry = inside.unnest() is column and (
+            isinstance(holder, exp.Bracket | exp.Dot) or function_name(holder) in _UNORDERED
+        )
         if not entry or not all(t.startswith("map<") and not has_map(t[4:]) for t in types):
             raise UnsupportedError("clause", f"{sql_of(holder)[:80]}, of a map that is kept in another order,")

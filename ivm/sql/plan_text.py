@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 
 #: More than this of text is compared as it is.
 _LONGEST = 1_000_000
+_MANY = 1_000_000
 _COLUMN = re.compile(r"#(\d+)@")
 _VARIABLE = re.compile(r"lambda #(\d+)@")
+#: A column that gets a name, a subquery with what it reads of outside, and the flag of EXISTS.
+_MADE = re.compile(r" AS #(\d+)@|#(\d+)@ \[|ExistenceJoin\(#(\d+)@\)")
 _ITEM = re.compile(r"(?:(.*) AS )?#(\d+)@", re.DOTALL)
 
 
@@ -66,7 +69,7 @@ def _by_number(plan: str) -> str:
 def inlined(plan: str) -> str | None:
     """A plan's text, from the leaves up, without the projections within; None where it can't be read.
 
-    A column is called after the line that makes it. The order of columns counts only where rows are shown, or united.
+    Columns are numbered as they are made. The order of columns counts only where rows are shown, or united.
 
     >>> one = '''Project [c#4]
     ... +- Join LeftOuter, (a#1 = b#2)
@@ -74,20 +77,20 @@ def inlined(plan: str) -> str | None:
     ...    +- Project [b#2, (c#3 + 1) AS c#4]
     ...       +- LocalRelation [b#2, c#3]'''
     >>> print(inlined(one))
-    LocalRelation [#0.0]
-    LocalRelation [#1.0, #1.1]
-    Join LeftOuter, (#0.0 = #1.0)
-    [2 padded((#1.1 + 1))]
+    LocalRelation [#0]
+    LocalRelation [#1, #2]
+    Join LeftOuter, (#0 = #1)
+    [2 padded((#2 + 1))]
     >>> other = one.replace("[c#4]", "[(c#3 + 1) AS c#5]").replace("(c#3 + 1) AS c#4", "c#3")
     >>> print(inlined(other).splitlines()[-1])
-    [(2 padded(#1.1) + 1)]
+    [(2 padded(#2) + 1)]
     """
-    lines: list[str] = []
+    writer = _Writer()
     try:
-        shown = _written(_tree(_by_number(plan).strip("\n").strip(" ")), lines)
+        writer.shown(_tree(_by_number(plan).strip("\n").strip(" ")))
     except _UnreadableError:
         return None
-    return "\n".join([*lines, f"[{', '.join(shown.values())}]"])
+    return "\n".join(writer.lines)
 
 
 def _tree(text: str) -> _Node:
@@ -113,7 +116,7 @@ _Rows = dict[str, str]
 
 @dataclass(frozen=True)
 class _Made:
-    """A node that is written: the rows it reads (those of subqueries first), all columns it knows, and its line."""
+    """A node that is written: the rows it reads, all columns it knows, and its line."""
 
     node: _Node
     read: list[_Rows]
@@ -125,26 +128,67 @@ class _Made:
         return {column: self.known[column] for _, column in self.node.listed(place)}
 
 
-def _written(node: _Node, lines: list[str]) -> _Rows:
-    """Write a node after those that it reads; its rows."""
-    read = [_written(child, lines) for child in node.children]
-    known = {column: text for rows in read for column, text in rows.items()}
-    of = _ROWS.get(node.kind)
-    if node.kind == "Union":
-        lines += [f"[{', '.join(one.values())}]" for one in read]
-    fresh = dict.fromkeys(c for c in _COLUMN.findall(node.text) if c not in known)
-    variables = _VARIABLE.findall(node.text)
-    known |= {column: f"#{len(lines)}.{i}" for i, column in enumerate(fresh) if column not in variables}
+@dataclass
+class _Writer:
+    """Writes each node after those that it reads, and counts the columns that nodes make."""
+
+    lines: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def shown(self, node: _Node) -> _Rows:
+        """Write a node and its rows, of which the order of columns counts; the rows."""
+        rows = self.rows(node)
+        if node.kind != "Project" and _repeats(node):
+            raise _UnreadableError(node.text)  # of two columns of one number the place is lost
+        listed = [rows[c] for _, c in node.listed(0)] if node.kind == "Project" else rows.values()
+        self.lines.append(f"[{', '.join(listed)}]")
+        return rows
+
+    def rows(self, node: _Node) -> _Rows:
+        """Write a node; its rows."""
+        inputs = node.children[len(node.children) - _INPUTS.get(node.kind, 1) :]
+        for child in node.children[: len(node.children) - len(inputs)]:
+            self.shown(child)  # a subquery, whose rows are a value
+        read = [self.shown(child) if node.kind == "Union" else self.rows(child) for child in inputs]
+        known = {column: text for rows in read for column, text in rows.items()} | self._fresh(node, read)
+        text = _bound(_with(known, node.text))
+        of = _ROWS.get(node.kind)
+        if node.kind == "Project":
+            rows = {column: _bound(_with(known, value or f"#{column}@")) for value, column in node.listed(0)}
+        elif of is not None:
+            self.lines.append(text)
+            rows = of(_Made(node, read, known, len(self.lines) - 1))
+        else:
+            raise _UnreadableError(node.text)
+        if sum(map(len, rows.values())) > _LONGEST:
+            raise _UnreadableError(node.text)
+        return rows
+
+    def _fresh(self, node: _Node, read: list[_Rows]) -> _Rows:
+        """Names for the columns that a node makes, but for those of a projection, which stand for what they are."""
+        mine = {column for _, column in node.listed(0)} if node.kind == "Project" else set()
+        there = {column for rows in read for column in rows}
+        defined = dict.fromkeys(c for c in _defined(node) if c not in there | mine)
+        variables = set(_VARIABLE.findall(node.text))
+        if set(_COLUMN.findall(node.text)) - there - mine - defined.keys() - variables:
+            raise _UnreadableError(node.text)  # nobody tells what it is
+        first, self.made = self.made, self.made + len(defined)
+        return {column: f"#{first + i}" for i, column in enumerate(defined)}
+
+
+def _repeats(node: _Node) -> bool:
+    """Whether the rows that a node gives may have a column twice."""
     if node.kind == "Project":
-        rows = {column: _bound(_with(known, text or f"#{column}@")) for text, column in node.listed(0)}
-    elif of is not None:
-        lines.append(_bound(_with(known, node.text)))
-        rows = of(_Made(node, read, known, len(lines) - 1))
-    else:
-        raise _UnreadableError(node.text)
-    if sum(map(len, rows.values())) > _LONGEST:
-        raise _UnreadableError(node.text)
-    return rows
+        listed = [column for _, column in node.listed(0)]
+        return len(set(listed)) < len(listed)
+    return node.kind not in ("Aggregate", "Expand", "Union") and any(map(_repeats, node.children))
+
+
+def _defined(node: _Node) -> Iterator[str]:
+    """The columns that a node makes, and the subqueries in it, by number."""
+    if node.kind in ("LocalRelation", "Generate", "Expand"):
+        yield from (column for _, column in node.listed(-1))
+    yield from (one or other or third for one, other, third in _MADE.findall(node.text))
 
 
 def _joined(made: _Made) -> _Rows:
@@ -166,8 +210,8 @@ def _joined(made: _Made) -> _Rows:
 def _padded(line: int, text: str) -> str:
     """What a join may have put NULL in place of: the first of several values is NULL where all of them are.
 
-    >>> _padded(3, "coalesce(#0.1, 2 padded(#1.0))"), _padded(3, "(coalesce(#0.1, 0) + 1)")
-    ('coalesce(3 padded(#0.1), 3 padded(2 padded(#1.0)))', '3 padded((coalesce(#0.1, 0) + 1))')
+    >>> _padded(3, "coalesce(#1, 2 padded(#2))"), _padded(3, "(coalesce(#1, 0) + 1)")
+    ('coalesce(3 padded(#1), 3 padded(2 padded(#2)))', '3 padded((coalesce(#1, 0) + 1))')
     """
     inside = text.removeprefix("coalesce(").removesuffix(")")
     depths = itertools.accumulate((letter == "(") - (letter == ")") for letter in inside)
@@ -176,6 +220,8 @@ def _padded(line: int, text: str) -> str:
     return f"coalesce({', '.join(_padded(line, part.strip()) for part in _parts(inside))})"
 
 
+#: How many plans a node reads, where that isn't one; more are those of subqueries.
+_INPUTS = {"LocalRelation": 0, "OneRowRelation": 0, "Join": 2, "Union": _MANY}
 #: Nodes that give the rows they read, or some of them.
 _PASSING = ("Filter", "Sort", "GlobalLimit", "LocalLimit", "Offset", "WindowGroupLimit")
 #: Of every other kind of node but projections, its rows.
@@ -186,7 +232,7 @@ _ROWS: Mapping[str, Callable[[_Made], _Rows]] = {
     "Join": _joined,
     "Window": lambda made: made.read[-1] | made.listed(0),
     "Generate": lambda made: made.read[-1] | made.listed(-1),
-    "Union": lambda made: {column: f"#{made.line}.{i}" for i, column in enumerate(made.read[0])},
+    "Union": lambda made: {column: f"{made.line} united {i}" for i, column in enumerate(made.read[0])},
 }
 
 

@@ -66,6 +66,34 @@ def ordered_value(call: exp.Expression) -> exp.Expression | None:
     return arguments[0].expressions[0] if isinstance(arguments[0], exp.Distinct) else arguments[0]
 
 
+#: Functions that give text, of whatever isn't binary.
+_TEXTUAL = (
+    "upper", "lower", "initcap", "trim", "ltrim", "rtrim", "concat", "concat_ws", "coalesce", "nvl", "substring",
+    "substr", "left", "right", "replace", "regexp_replace", "date_format", "lpad", "rpad",
+)  # fmt: skip
+
+
+def is_text(call: exp.Expression) -> bool:
+    """Whether what listagg() joins is no bytes, if no column is; of other functions that isn't asked.
+
+    >>> from sqlglot import parse_one
+    >>> from ivm.sql.dialect import IvmSpark
+    >>> values = ("upper(a.s)", "CAST(a.k AS STRING)", "unhex(a.s)")
+    >>> [is_text(parse_one(f"listagg({v})", read=IvmSpark)) for v in values]
+    [True, True, False]
+    """
+    _, name, arguments = _parts(call)
+    if name not in _TEXTS:
+        return True
+    functions = (n for a in arguments for n in a.walk() if isinstance(n, exp.Func | exp.HexString))
+    return all(
+        n.to.is_type("string", "int", "bigint", "date", "timestamp", "double", "decimal")
+        if isinstance(n, exp.Cast)
+        else isinstance(n, exp.Case | exp.If | exp.Connector) or function_name(n) in _TEXTUAL
+        for n in functions
+    )
+
+
 def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str | None]:
     """An aggregate call with one value for each bag of rows, and the rule that makes it so.
 

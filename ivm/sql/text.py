@@ -140,7 +140,7 @@ def one_statement(sql: str) -> str:
 
 def first_line(error: Exception) -> str:
     """The first line of an error's message."""
-    return str(error).strip().splitlines()[0]
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _is_cte(table: exp.Table) -> bool:

@@ -126,3 +126,12 @@ SELECT k, length(listagg(CAST(s AS BINARY))) AS n FROM a GROUP BY k
 
 -- alias_in_a_subquery_beside_a_recursion: full, round_trip
 WITH RECURSIVE r (i) AS (SELECT k FROM b UNION ALL SELECT i + 1 FROM r WHERE i < 3) SELECT a.k, r.i FROM a JOIN r ON r.i = a.k WHERE EXISTS (SELECT b.y AS x FROM b WHERE b.k = x)
+
+-- texts_of_bytes_in_a_value: full, clause
+SELECT b.k, (SELECT length(listagg(CAST(o.s AS BINARY))) FROM a o WHERE o.k = b.k) AS n FROM b
+
+-- lambda_in_another_case_in_a_value: full, round_trip
+SELECT b.k, (SELECT max(element_at(transform(q.arr, X -> x + 1), 1)) FROM a q WHERE size(q.arr) > 0) AS v FROM b
+
+-- field_of_an_entry_of_with_that_is_called_as_another_table: full, round_trip
+WITH o AS (SELECT x, struct(k, x AS y) AS b FROM a) SELECT b.k FROM b WHERE EXISTS (SELECT 1 FROM o WHERE b.y = 2)

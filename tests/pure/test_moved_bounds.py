@@ -1,4 +1,7 @@
-"""A bound that moved asks for a range of rows, and others may ask for rows beyond it. DuckDB stands in Spark's place."""
+"""A bound that moved asks for a range of rows, and others may ask for rows beyond it.
+
+DuckDB stands in Spark's place.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ def test_groups_beyond_a_bound_are_not_made_of_what_another_view_has_read_of_the
         write_deltalake(str(tmp_path / name), rows, mode=mode, configuration=FEED)
 
     def refreshed():
-        pipe = ivm.Pipeline("bounds", DuckSession(), tmp_path / "root", limits=replace(EMBEDDED, whole_rows=0, native_whole_rows=0))
+        pipe = ivm.Pipeline(
+            "bounds", DuckSession(), tmp_path / "root", limits=replace(EMBEDDED, whole_rows=0, native_whole_rows=0)
+        )
         for name in ("a", "c", "d"):
             pipe.source(name, str(tmp_path / name))
         for name, sql in VIEWS.items():

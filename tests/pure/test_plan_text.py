@@ -34,6 +34,12 @@ PADDED = """Project [c#4]
    :- LocalRelation [a#1]
    +- Project [b#2, coalesce(c#3, 0) AS c#4]
       +- LocalRelation [b#2, c#3]"""
+VALUE = """Project [k#1, scalar-subquery#2 [] AS v#3]
+:  +- Project [element_at(transform(l#4, lambdafunction((lambda x#5 + 1), lambda x#5, false)), 1) AS e#6]
+:     +- LocalRelation [x#7, l#4]
++- LocalRelation [k#1]"""
+TWO = """Project [k#1, k2#2, k#1]
++- LocalRelation [k#1, k2#2]"""
 LAMBDAS = """Project [transform(a#1, lambdafunction((lambda x#7 + b#2), lambda x#7, false)) AS t#8]
 +- LocalRelation [a#1, b#2]"""
 GROUPS = """Aggregate [k#1], [k#1, max(y#2) AS m#3]
@@ -52,6 +58,8 @@ GROUPS = """Aggregate [k#1], [k#1, max(y#2) AS m#3]
         (UNITED, "Project [y#11 AS w#3, z#12 AS t#4]", "Project [z#12 AS w#3, y#11 AS t#4]"),
         (SUBQUERIES, "(one#8 > two#9)", "(two#9 > one#8)"),
         (SUBQUERIES, "Project [one#8]\n", "Project [two#9]\n"),
+        (VALUE, "(lambda x#5 + 1)", "(x#7 + 1)"),
+        (TWO, "k2#2, k#1]\n", "k2#2, k2#2]\n"),
         (PADDED, "LeftOuter", "Inner"),
         (PADDED, "LeftOuter", "RightOuter"),
         (PADDED, "Project [c#4]\n", "Project [coalesce(c#4, 0) AS c#5]\n"),
@@ -110,6 +118,9 @@ def test_the_first_of_several_columns_is_padded_by_padding_each():
     [
         "Project [a#1, , AS b#2]\n+- LocalRelation [a#1]",
         "Project [a text\nof two lines AS b#2]\n+- LocalRelation [a#1]",
+        "Filter (c#2 > 3)\n+- Project [replace(s#1, (, ) AS c#2, (x#3 + 1) AS d#4]\n   +- LocalRelation [s#1, x#3]",
+        "Sort [k#1 ASC]\n+- Project [k#1, k#1]\n   +- LocalRelation [k#1]",
+        "Filter (k#2 > 1)\n+- LocalRelation [k#1]",
         "Sample 0.0, 0.5, false, 7\n+- LocalRelation [a#1]",
     ],
 )

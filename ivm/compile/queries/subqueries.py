@@ -35,7 +35,7 @@ from ivm.sql.dialect import GENERATORS, function_name, is_aggregate
 from ivm.sql.first_rows import first_rows
 from ivm.sql.maps import has_map
 from ivm.sql.refusals import UnsupportedError
-from ivm.sql.rules import TIES, by_peers, left_to_chance, settled, tie_broken, ties_matter
+from ivm.sql.rules import TIES, by_peers, is_text, left_to_chance, settled, tie_broken, ties_matter
 
 if TYPE_CHECKING:
     from ivm.compile.queries.compiler import Compiler
@@ -205,9 +205,10 @@ class Subqueries:
                 return window
             if next(find_calls(n), None) is not n:
                 return None
-            # What a correlated query computes has no type yet: any of it may be binary where a column is.
+            # What a correlated query computes has no type yet.
             columns = [c for r in self.compiler.units.relations.values() for c in r.columns]
-            call, rule = settled(n, "binary" if any(c.type == "binary" for c in columns) else "")
+            binary = any(c.type == "binary" for c in columns) or not is_text(n)
+            call, rule = settled(n, "binary" if binary else "")
             self.compiler.units.rules |= {rule} if rule else set()
             return call.copy()
 

@@ -4,11 +4,11 @@ unit v__by_day
   stream `k` int, `__ivm_day` date
   key `k`, `__ivm_day`
   branch
-    from "`d` AS `d_2`"
-    reads `d_2` `k`, `x`, `day`
-    row `k` int = "`d_2`.`k`"
-    row `arg_1` int = "`d_2`.`x`"
-    row `__ivm_day` date = "CAST(`d_2`.`day` AS date)"
+    from "`d` AS `d`"
+    reads `d` `k`, `x`, `day`
+    row `k` int = "`d`.`k`"
+    row `arg_1` int = "`d`.`x`"
+    row `__ivm_day` date = "CAST(`d`.`day` AS date)"
   group `k` int, `__ivm_day` date
   sums `k` int, `__ivm_day` date, `n_arg_1` bigint, `s_arg_1` decimal(38,0), `__ivm_count` bigint
   call `agg_1` = "SUM(`arg_1`)"
@@ -19,10 +19,10 @@ unit v
   table `k` int, `s` bigint
   key `k`
   branch
-    from "`d` AS `d_2`"
-    reads `d_2` `k`, `x`
-    row `k` int = "`d_2`.`k`"
-    row `arg_1` int = "`d_2`.`x`"
+    from "`d` AS `d`"
+    reads `d` `k`, `x`
+    row `k` int = "`d`.`k`"
+    row `arg_1` int = "`d`.`x`"
   group `k` int
   sums `k` int, `n_arg_1` bigint, `s_arg_1` decimal(38,0), `__ivm_count` bigint
   call `agg_1` = "SUM(`arg_1`)"
@@ -35,21 +35,21 @@ SELECT d.k, f.x FROM d JOIN d AS f ON d.k = f.k;
 unit v__by_day
   table `k` int, `x` int, `__ivm_day` date
   branch
-    from "`d` AS `d_2`, `d` AS `f`"
-    reads `d_2` `k`, `day`
+    from "`d` AS `d`, `d` AS `f`"
+    reads `d` `k`, `day`
     reads `f` `k`, `x`, `day`
-    where "`d_2`.`k` = `f`.`k`"
-    row `k` int = "`d_2`.`k`"
+    where "`d`.`k` = `f`.`k`"
+    row `k` int = "`d`.`k`"
     row `x` int = "`f`.`x`"
-    row `__ivm_day` date = "CASE WHEN CAST(`d_2`.`day` AS date) IS NULL OR CAST(`f`.`day` AS date) IS NULL THEN NULL ELSE GREATEST(CAST(`d_2`.`day` AS date), CAST(`f`.`day` AS date)) END"
+    row `__ivm_day` date = "CASE WHEN CAST(`d`.`day` AS date) IS NULL OR CAST(`f`.`day` AS date) IS NULL THEN NULL ELSE GREATEST(CAST(`d`.`day` AS date), CAST(`f`.`day` AS date)) END"
 unit v
   table `k` int, `x` int
   branch
-    from "`d` AS `d_2`, `d` AS `f`"
-    reads `d_2` `k`
+    from "`d` AS `d`, `d` AS `f`"
+    reads `d` `k`
     reads `f` `k`, `x`
-    where "`d_2`.`k` = `f`.`k`"
-    row `k` int = "`d_2`.`k`"
+    where "`d`.`k` = `f`.`k`"
+    row `k` int = "`d`.`k`"
     row `x` int = "`f`.`x`";
 
 -- without dates there is no companion

@@ -230,6 +230,6 @@ GROUP BY `b`) AS `__ivm_group`;
 SELECT k, count(DISTINCT x) AS n FROM d GROUP BY k;
 SELECT `__ivm_group`.`k` AS `k`, `__ivm_group`.`agg_1` AS `n`
 FROM (SELECT `k`, COUNT(DISTINCT `arg_1`) AS `agg_1`
-FROM (SELECT `d_2`.`k` AS `k`, `d_2`.`x` AS `arg_1`
-FROM `d` AS `d_2`) AS `__ivm_core`
+FROM (SELECT `d`.`k` AS `k`, `d`.`x` AS `arg_1`
+FROM `d` AS `d`) AS `__ivm_core`
 GROUP BY `k`) AS `__ivm_group`;
