@@ -63,6 +63,7 @@ def _by_number(plan: str) -> str:
     for name in sorted(set(re.findall(r" AS (.+?#\d+L?)", plan)), key=len, reverse=True):
         plan = plan.replace(name, f"#{re.findall(r'#([0-9]+)L?$', name)[0]}@")
     plan = re.sub(r"[\w.]*#(\d+)L?@?", r"#\1@", plan).replace("named_struct(", "struct(")
+    plan = re.sub(r"(Generate .*, (?:true|false)), \w+, \[", r"\1, [", plan)  # what it is called
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?", "TIME", plan)
 
 

@@ -78,6 +78,8 @@ def _comparable(tree: exp.Expression) -> exp.Expression:
     'SELECT COUNT(a), SUM(b) FROM t, u'
     """
     copy = tree.copy()
+    for select in copy.find_all(exp.Select):
+        select.set("hint", None)  # which names tables by their aliases
     for join in copy.find_all(exp.Join):
         if join.args.get("kind") == "CROSS" and "pivots" not in join.args:
             join.set("kind", None)  # a comma
