@@ -29,6 +29,7 @@ from ivm.refresh.accounts import settled
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced, with_own_commits
 from ivm.refresh.large import batch_rows, write_anew
+from ivm.refresh.planning import rebuild_due
 from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json
 from ivm.refresh.replacement import replace_rows
@@ -68,6 +69,7 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
         before.compacted,
         settled(context, before, outcomes),
     )
+    manifest = _with_rebuilds_due(plan, before, manifest, {o.view for o in done})
     context.log.record(plan.epoch, "committed", detail=to_json(manifest))
     context.layout.sweep(set(referenced(context, manifest)))
     return manifest
@@ -176,6 +178,14 @@ def _failing(
         elif outcome.view in trouble:
             failing[outcome.view] = Failure(plan.epoch, trouble[outcome.view])
     return failing
+
+
+def _with_rebuilds_due(plan: EpochPlan, before: Manifest, after: Manifest, published: set[str]) -> Manifest:
+    """The manifest, where rebuilds that were due before, and came to nothing, are due still."""
+    due = {v: f for v in plan.tasks.keys() - published if (f := rebuild_due(before, v)) is not None}
+    forgotten = {v: f for v, f in due.items() if rebuild_due(after, v) is None}
+    kept = {v: replace(after.failing.get(v, f), incremental=f.incremental) for v, f in forgotten.items()}
+    return replace(after, failing=after.failing | kept)
 
 
 def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitState | None) -> UnitState:
