@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from collections.abc import Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from graphlib import TopologicalSorter
@@ -95,13 +96,9 @@ def _publish_units(
     units, trouble = dict[str, UnitState](), dict[str, str]()
     views = {o.unit: o.view for o in good}
 
-    def behind_of(outcome: Outcome) -> str | None:
-        assert outcome.state is not None
-        return next((r for r in outcome.state.cursors if views.get(r) in trouble), None)
-
     def published(outcome: Outcome) -> UnitState | str:
         assert outcome.state is not None
-        behind = behind_of(outcome)
+        behind = next((r for r in outcome.state.cursors if views.get(r) in trouble), None)
         try:
             if behind is not None:
                 raise _behind(behind)
@@ -111,8 +108,7 @@ def _publish_units(
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             return _unpublished(error)
 
-    todo = {o.unit: o for o in good}
-    order = TopologicalSorter({o.unit: todo.keys() & o.state.cursors.keys() for o in good if o.state is not None})
+    todo, order = {o.unit: o for o in good}, _order(good)
     order.prepare()
     done, running = 0, dict[Future[UnitState | str], Outcome]()
     with ThreadPoolExecutor(context.limits.threads) as pool:
@@ -130,12 +126,21 @@ def _publish_units(
                 done += 1
                 context.progress("publish", done, len(good))
                 order.done(outcome.unit)
-    # What failed may be a unit that nobody reads, or one that was published beside the view's readers.
-    while late := {
-        o.view: _unpublished(_behind(r)) for o in good if o.view not in trouble and (r := behind_of(o)) is not None
-    }:
-        trouble |= late
     return units, trouble
+
+
+def _order(outcomes: Collection[Outcome]) -> TopologicalSorter[str]:
+    """Units after those that they read; readers of a view after all its units, since each of them may fail."""
+    units, views = dict[str, list[str]](), {o.unit: o.view for o in outcomes}
+    for unit, view in views.items():
+        units.setdefault(view, []).append(unit)
+    order = TopologicalSorter[str]()
+    for outcome in outcomes:
+        assert outcome.state is not None
+        read = outcome.state.cursors.keys() & views.keys()
+        others = {views[r] for r in read} - {outcome.view}
+        order.add(outcome.unit, *read, *(unit for view in others for unit in units[view]))
+    return order
 
 
 def _behind(unit: str) -> StateError:
