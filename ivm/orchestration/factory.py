@@ -31,7 +31,7 @@ from airflow.sdk import (
     task,
 )
 
-from ivm.config import PipelineConfig, load_folder
+from ivm.config import PipelineConfig
 from ivm.durations import written
 from ivm.errors import IvmError
 from ivm.orchestration.assets import Outlets, assets_of, describe, outlets_of, published, uri_of
@@ -51,16 +51,15 @@ START = datetime(2020, 1, 1, tzinfo=UTC)
 LOOKS, LEAST = 4, timedelta(minutes=1)
 
 
-def build_dags(folder: Path) -> list[DAG]:
-    """The DAGs of one pipeline folder.
+def build_dags(config: PipelineConfig) -> list[DAG]:
+    """The DAGs of one pipeline.
 
-    Where its files are not right, one that fails with the reason: the other folders' stay as they are.
+    Where they can't be made, one that fails with the reason: the other pipelines' stay as they are.
     """
     try:
-        config = load_folder(folder)
         dags = [refresh_dag(config), backfill_dag(config), maintenance_dag(config)]
     except IvmError as error:
-        return [refused_dag(folder, str(error))]
+        return [refused_dag(config.folder, str(error))]
     return [*dags, freshness_dag(config)] if any(v.freshness for v in config.views) else dags
 
 

@@ -188,6 +188,23 @@ def test_a_folder_whose_dags_are_another_ones_is_refused(tmp_path):
     assert "'ivm_sales_quarantine'" in made["ivm_third_refused"].doc_md
 
 
+def test_a_folder_is_read_once_for_its_dags(tmp_path, monkeypatch):
+    from ivm import config
+    from ivm.orchestration.folders import check_dags, refresh_dags
+
+    for folder in ("one", "other"):
+        _written(tmp_path / folder, folder, "", SQL)
+    _written(tmp_path / "wrong", "wrong", "sorces: {}\n", SQL)
+    read, inner = [], config.read_yaml
+    monkeypatch.setattr(config, "read_yaml", lambda file: read.append(str(file.relative_to(tmp_path))) or inner(file))
+    expected = [f"{folder}/pipeline.yml" for folder in ("one", "other", "wrong")]
+    assert [d for d in refresh_dags(tmp_path) if "wrong" in d] == ["ivm_wrong_refused"]
+    assert [file for file in read if file.endswith("pipeline.yml")] == expected
+    read.clear()
+    assert list(check_dags(tmp_path)) == ["ivm_one_quarantine", "ivm_other_quarantine"]
+    assert [file for file in read if file.endswith("pipeline.yml")] == expected
+
+
 def test_a_backfill_asks_for_days_and_a_dry_run(dags):
     params = dags["ivm_by_step_backfill"]["params"]
     assert list(params) == ["view", "where", "day", "until", "dry_run"]
