@@ -354,7 +354,7 @@ def maintenance_dag(config: PipelineConfig) -> DAG:
         tags=["ivm", config.name],
     ) as dag:
         if config.airflow.execution == "submit":
-            _submitted(config, "compact", "compact")
+            _submitted(config, "compact", "compact", **PATIENT)
             return dag
 
         @task(**PATIENT)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ivm.errors import ConcurrentRefreshError, ConfigError, GateError, IvmError, StateError, may_pass
+from ivm.errors import ConcurrentRefreshError, ConfigError, GateError, IvmError, OpenEpochError, StateError, may_pass
 from ivm.plan.kinds import StrategyKind
 from ivm.refresh import protocol
 from ivm.refresh.protocol import Run
@@ -308,12 +308,21 @@ def _committed(context: Context, manifest: Manifest, report: ViewReport, first: 
 
 @_step
 def compact_task(folder: str, epoch: int | None = None, due_every: int = 1) -> dict[str, Any]:
-    """Compact, in every `due_every`-th epoch; in the others there is too little to gain."""
+    """Compact, in every `due_every`-th epoch; in the others there is too little to gain.
+
+    After the `epoch` of a run, which is committed, another one's that is open is no failure of the run: it is skipped.
+    """
     pipe = _pipeline(folder)
-    epoch = epoch if epoch is not None else pipe.context.log.manifest().epoch
+    log, of_run = pipe.context.log, epoch is not None
+    epoch = epoch if epoch is not None else log.manifest().epoch
     if epoch % due_every:
         raise AirflowSkipException(f"compaction is due in epoch {epoch - epoch % due_every + due_every}")
-    done = pipe.compact()
+    try:
+        done = pipe.compact()
+    except OpenEpochError as error:
+        if of_run and log.has(epoch, "committed"):
+            raise AirflowSkipException(error.message) from error
+        raise
     if left_out := [f"{c.table}: {c.error}" for c in done if c.error]:
         raise StateError(
             "Compacted, but not these: " + "; ".join(left_out) + ".", "The next refresh builds anew what can't be read."

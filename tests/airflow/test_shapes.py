@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from ivm.errors import ConcurrentRefreshError, IvmError, StateError, StorageError
+from ivm.errors import ConcurrentRefreshError, IvmError, OpenEpochError, StateError, StorageError
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.testing.recovery import differences
 from tests.airflow.test_dags import _structure
@@ -166,7 +166,10 @@ def test_submit_is_one_job_and_what_tells_of_it(tmp_path, monkeypatch, shape):
     job = backfill.get_task("backfill")
     assert job.given == ("cluster", "job.py", ["backfill", "{{ params | tojson }}"])
     assert job.retries == 0
-    assert factory.maintenance_dag(config).get_task("compact").given[2] == ["compact"]
+    compact = factory.maintenance_dag(config).get_task("compact")
+    assert (compact.given[2], compact.retries) == (["compact"], factory.PATIENT["retries"]), (
+        "it waits for an open epoch"
+    )
 
 
 def test_a_cycle_of_views_is_refused_in_words(dags):
@@ -372,6 +375,21 @@ def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F8
     for step in ("apply", "check", "publish"):
         with pytest.raises(AirflowFailException, match=f"Epoch {planned} was dropped"):
             made.TASKS[step](folder, planned)
+
+
+def test_a_compaction_after_a_refresh_is_skipped_while_an_epoch_is_open(tasks, lake):  # noqa: F811 - the fixture
+    """The views of its run are published; the maintenance, which nobody else does, fails and is tried again."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    made, folder = tasks
+    done = lake.pipeline(lake.folder).refresh().epoch
+    change(lake)
+    other = step_plan(lake.pipeline(lake.folder).context).epoch
+    with pytest.raises(AirflowSkipException, match=f"epoch {other} is open"):
+        made.compact_task(folder, done)
+    for epoch in (None, other):
+        with pytest.raises(OpenEpochError):
+            made.compact_task(folder, epoch)
 
 
 def test_what_a_job_backfilled_is_told_but_not_of_a_dry_run(tasks, lake):  # noqa: F811 - the fixture
