@@ -145,10 +145,13 @@ def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
 
     @task(task_id=step, outlets=assets_of(outlets))
     def run() -> dict[str, Any]:
-        from ivm.orchestration.tasks import TASKS, publish_task
+        from ivm.orchestration.tasks import TASKS
 
-        publishes = step == "publish"
-        function = partial(publish_task, judged=not by_view, first=_first("plan")) if publishes else TASKS[step]
+        function = TASKS[step]
+        if step == "plan":
+            function = partial(function, began=_began())
+        elif step == "publish":
+            function = partial(function, judged=not by_view, first=_first("plan"))
         done: dict[str, Any] = function(folder, None if step == "plan" else _epoch("plan"))
         describe(folder, outlets, done.get("views", {}))
         return done
@@ -229,6 +232,13 @@ def _first(planning: str) -> int | None:
     """The first epoch that the run published: an earlier one than its own where it finished what was left."""
     told = get_current_context()["ti"].xcom_pull(task_ids=planning)
     return int(told.get("first", told["epoch"])) if told else None
+
+
+def _began() -> datetime:
+    """When the first try of a run's first task began; of a later try, when its run did, which is what Airflow tells."""
+    context = get_current_context()
+    started = context["dag_run"].start_date if context["ti"].try_number > 1 else None
+    return started or datetime.now(UTC)
 
 
 def _submitted(config: PipelineConfig, task_id: str, verb: str, **more: Any) -> Any:

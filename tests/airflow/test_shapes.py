@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -327,6 +328,48 @@ def test_a_run_tells_of_the_views_of_an_epoch_that_was_left(tasks, lake):  # noq
     assert made.view_task(folder, "totals", told["first"])["strategy"] == "incremental"
     with pytest.raises(AirflowSkipException):
         made.view_task(folder, "totals", told["epoch"])
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_second_try_tells_of_the_epoch_that_the_first_one_finished(tasks, lake, monkeypatch, changed):  # noqa: F811
+    made, folder = tasks
+    left, began = step_plan(lake.pipeline(lake.folder).context).epoch, datetime.datetime.now(datetime.UTC)
+    change(lake)
+    planned, inner = [], made.protocol.plan
+
+    def plan(run):
+        planned.append(run)
+        if len(planned) == 2:
+            raise StorageError("gone")
+        inner(run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made.protocol, "plan", plan)
+        with pytest.raises(StorageError):
+            made.plan_task(folder, began=began)
+    assert lake.pipeline(lake.folder).context.log.has(left, "committed")
+    if not changed:
+        assert lake.pipeline(lake.folder).refresh().ok
+    told = made.plan_task(folder, began=began)
+    assert told["first"] == left
+    assert (told["epoch"] > left) is changed
+    later = datetime.datetime.now(datetime.UTC)
+    if changed:
+        assert made.plan_task(folder, began=later)["first"] == told["epoch"], "another run's is its own"
+
+
+@pytest.mark.parametrize("tried", [1, 2])
+def test_a_run_plans_from_when_it_began(monkeypatch, tmp_path, tried):
+    from ivm.config import load_folder
+    from ivm.orchestration import factory, tasks
+
+    _written(tmp_path / "one", "one", "", SQL)
+    started = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+    context = {"ti": SimpleNamespace(try_number=tried), "dag_run": SimpleNamespace(start_date=started)}
+    monkeypatch.setattr(factory, "get_current_context", lambda: context)
+    monkeypatch.setitem(tasks.TASKS, "plan", lambda folder, epoch, began: {"began": began})
+    plan = factory.refresh_dag(load_folder(tmp_path / "one")).get_task("plan")
+    assert (plan.python_callable()["began"] == started) is (tried == 2)
 
 
 @pytest.mark.parametrize(
