@@ -7,25 +7,19 @@ ivm_NAME_quarantine    by hand: look at what is held back of a view, then releas
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
-from ivm.config import PipelineConfig, load_folder
-from ivm.errors import IvmError
+from ivm.config import PipelineConfig
 from ivm.orchestration.assets import assets_of, describe, outlets_of, published
 
 _RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 LOOK, RELEASE, DISCARD = "look", "release", "discard"
 
 
-def build_check_dags(folder: Path) -> list[DAG]:
-    """The DAGs of one pipeline folder; none where its files are not right, which the refresh's DAG tells."""
-    try:
-        config = load_folder(folder)
-    except IvmError:
-        return []
+def build_check_dags(config: PipelineConfig) -> list[DAG]:
+    """The DAGs of one pipeline."""
     return [quarantine_dag(config), *([audit_dag(config)] if config.audit is not None else [])]
 
 

@@ -31,7 +31,7 @@ from airflow.sdk import (
     task,
 )
 
-from ivm.config import PipelineConfig, load_folder
+from ivm.config import PipelineConfig
 from ivm.durations import written
 from ivm.errors import IvmError
 from ivm.orchestration.assets import Outlets, assets_of, describe, outlets_of, published, uri_of
@@ -51,16 +51,15 @@ START = datetime(2020, 1, 1, tzinfo=UTC)
 LOOKS, LEAST = 4, timedelta(minutes=1)
 
 
-def build_dags(folder: Path) -> list[DAG]:
-    """The DAGs of one pipeline folder.
+def build_dags(config: PipelineConfig) -> list[DAG]:
+    """The DAGs of one pipeline.
 
-    Where its files are not right, one that fails with the reason: the other folders' stay as they are.
+    Where they can't be made, one that fails with the reason: the other pipelines' stay as they are.
     """
     try:
-        config = load_folder(folder)
         dags = [refresh_dag(config), backfill_dag(config), maintenance_dag(config)]
     except IvmError as error:
-        return [refused_dag(folder, str(error))]
+        return [refused_dag(config.folder, str(error))]
     return [*dags, freshness_dag(config)] if any(v.freshness for v in config.views) else dags
 
 
@@ -146,10 +145,13 @@ def _step_task(step: str, config: PipelineConfig, by_view: bool) -> Any:
 
     @task(task_id=step, outlets=assets_of(outlets))
     def run() -> dict[str, Any]:
-        from ivm.orchestration.tasks import TASKS, publish_task
+        from ivm.orchestration.tasks import TASKS
 
-        publishes = step == "publish"
-        function = partial(publish_task, judged=not by_view, first=_first("plan")) if publishes else TASKS[step]
+        function = TASKS[step]
+        if step == "plan":
+            function = partial(function, began=_began())
+        elif step == "publish":
+            function = partial(function, judged=not by_view, first=_first("plan"))
         done: dict[str, Any] = function(folder, None if step == "plan" else _epoch("plan"))
         describe(folder, outlets, done.get("views", {}))
         return done
@@ -230,6 +232,13 @@ def _first(planning: str) -> int | None:
     """The first epoch that the run published: an earlier one than its own where it finished what was left."""
     told = get_current_context()["ti"].xcom_pull(task_ids=planning)
     return int(told.get("first", told["epoch"])) if told else None
+
+
+def _began() -> datetime:
+    """When the first try of a run's first task began; of a later try, when its run did, which is what Airflow tells."""
+    context = get_current_context()
+    started = context["dag_run"].start_date if context["ti"].try_number > 1 else None
+    return started or datetime.now(UTC)
 
 
 def _submitted(config: PipelineConfig, task_id: str, verb: str, **more: Any) -> Any:
@@ -355,7 +364,7 @@ def maintenance_dag(config: PipelineConfig) -> DAG:
         tags=["ivm", config.name],
     ) as dag:
         if config.airflow.execution == "submit":
-            _submitted(config, "compact", "compact")
+            _submitted(config, "compact", "compact", **PATIENT)
             return dag
 
         @task(**PATIENT)

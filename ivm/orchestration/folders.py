@@ -18,14 +18,19 @@ from ivm.orchestration.factory import build_dags, refused_dag
 
 
 def refresh_dags(root: Path) -> dict[str, DAG]:
-    """By id, the DAGs that `build_dags` makes of each folder; a refused one where an earlier folder has an id of it."""
-    dags = [d for f, why in _folders(root) for d in ([refused_dag(f, why)] if why else build_dags(f))]
+    """By id, the DAGs that `build_dags` makes of each folder.
+
+    A refused one where its files are not right, and where an earlier folder has an id of it.
+    """
+    found = _folders(root)
+    dags = [d for f, c in found for d in ([refused_dag(f, c)] if isinstance(c, str) else build_dags(c))]
     return {dag.dag_id: dag for dag in dags}
 
 
 def check_dags(root: Path) -> dict[str, DAG]:
-    """By id, the DAGs that `build_check_dags` makes of each folder that is not refused."""
-    return {dag.dag_id: dag for f, why in _folders(root) if not why for dag in build_check_dags(f)}
+    """By id, the DAGs that `build_check_dags` makes of each folder; of one that is refused, `refresh_dags` tells."""
+    found = _folders(root)
+    return {dag.dag_id: dag for _, c in found if not isinstance(c, str) for dag in build_check_dags(c)}
 
 
 def dag_ids(config: PipelineConfig) -> list[str]:
@@ -36,17 +41,19 @@ def dag_ids(config: PipelineConfig) -> list[str]:
     return [f"ivm_{config.name}{kind}" for kind in kinds]
 
 
-def _folders(root: Path) -> Iterator[tuple[Path, str]]:
-    """The pipeline folders in order, each with the reason why it may have no DAGs; "" if it may."""
+def _folders(root: Path) -> Iterator[tuple[Path, PipelineConfig | str]]:
+    """The pipeline folders in order, each with its configuration, read once, or the reason why it may have no DAGs."""
     taken: dict[str, Path] = {}
     for file in sorted(root.glob("*/pipeline.yml")):
         folder = file.parent
         try:
-            ids = dag_ids(load_folder(folder))
-        except IvmError:  # its DAG tells
-            ids = []
+            config = load_folder(folder)
+        except IvmError as error:
+            yield folder, str(error)
+            continue
+        ids = dag_ids(config)
         if clash := next((i for i in ids if i in taken), ""):
             yield folder, f"Its DAG {clash!r} would be that of {taken[clash]}: give its pipeline another name."
         else:
             taken |= dict.fromkeys(ids, folder)
-            yield folder, ""
+            yield folder, config

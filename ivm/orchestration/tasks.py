@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ivm.errors import ConcurrentRefreshError, ConfigError, GateError, IvmError, StateError, may_pass
+from ivm.errors import ConcurrentRefreshError, ConfigError, GateError, IvmError, OpenEpochError, StateError, may_pass
 from ivm.plan.kinds import StrategyKind
 from ivm.refresh import protocol
 from ivm.refresh.protocol import Run
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ivm.refresh.context import Context
+    from ivm.refresh.epochs import EpochLog
     from ivm.refresh.records import Manifest
     from ivm.refresh.run import ViewReport
 
@@ -99,27 +102,30 @@ def _opened(context: Context, epoch: int | None) -> Run:
 
 
 @_step
-def plan_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
+def plan_task(folder: str, epoch: int | None = None, began: datetime | None = None) -> dict[str, Any]:
     """Freeze the versions and decide; skip the rest of the run where nothing changed.
 
     An epoch that somebody left, of some views or of older versions, is finished here: this run is one of all views, and
-    tells of both: `first` is the epoch that was left.
+    tells of both: `first` is the epoch that was left, also where an earlier try of the run, which `began` then,
+    finished it.
     """
     from ivm.quality.gate import run_gate
     from ivm.refresh.run import is_newest
 
     pipe = _pipeline(folder)
-    run, first = Run(pipe.context, run_gate), None
+    run, log, finished = Run(pipe.context, run_gate), pipe.context.log, set[int]()
     with pipe.context.exclusive():
-        left = pipe.context.log.open_epoch()
+        left = log.open_epoch()
         protocol.plan(run)
         if run.plan is not None and run.plan.epoch == left and not is_newest(pipe.context, run.plan):
             print(f"epoch {left}, which was left, is finished first")
             protocol.advance(run, first="apply", last="publish")
             newer = Run(pipe.context, run_gate)
             protocol.plan(newer)
-            run, first = (newer if newer.plan is not None else run), left  # the other tasks tell of that one
-    plan = run.plan
+            run = newer if newer.plan is not None else run  # the other tasks tell of that one
+            finished.add(left)
+    first = min(finished | _finished_since(log, began), default=None)
+    plan = log.plan(first) if run.plan is None and first is not None else run.plan
     if plan is None and pipe.context.broken:
         raise GateError(
             "These views can't be planned: " + "; ".join(f"{v}: {e}" for v, e in pipe.context.broken.items()),
@@ -130,6 +136,15 @@ def plan_task(folder: str, epoch: int | None = None) -> dict[str, Any]:
     for name, task in plan.tasks.items():
         print(f"{name}: {task.strategy}, {task.reason}")
     return {"epoch": plan.epoch, "first": plan.epoch if first is None else first, "note": plan.note}
+
+
+def _finished_since(log: EpochLog, began: datetime | None) -> set[int]:
+    """The epochs that were open at a time and are committed by now: Airflow keeps nothing of a try that failed."""
+    if began is None:
+        return set()
+    events = log.events()
+    open_then = {e.epoch for e in events if e.status == "planned" and e.at < began}
+    return open_then & {e.epoch for e in events if e.status == "committed" and e.at >= began}
 
 
 @_step
@@ -308,12 +323,21 @@ def _committed(context: Context, manifest: Manifest, report: ViewReport, first: 
 
 @_step
 def compact_task(folder: str, epoch: int | None = None, due_every: int = 1) -> dict[str, Any]:
-    """Compact, in every `due_every`-th epoch; in the others there is too little to gain."""
+    """Compact, in every `due_every`-th epoch; in the others there is too little to gain.
+
+    After the `epoch` of a run, which is committed, another one's that is open is no failure of the run: it is skipped.
+    """
     pipe = _pipeline(folder)
-    epoch = epoch if epoch is not None else pipe.context.log.manifest().epoch
+    log, of_run = pipe.context.log, epoch is not None
+    epoch = epoch if epoch is not None else log.manifest().epoch
     if epoch % due_every:
         raise AirflowSkipException(f"compaction is due in epoch {epoch - epoch % due_every + due_every}")
-    done = pipe.compact()
+    try:
+        done = pipe.compact()
+    except OpenEpochError as error:
+        if of_run and log.has(epoch, "committed"):
+            raise AirflowSkipException(error.message) from error
+        raise
     if left_out := [f"{c.table}: {c.error}" for c in done if c.error]:
         raise StateError(
             "Compacted, but not these: " + "; ".join(left_out) + ".", "The next refresh builds anew what can't be read."
@@ -326,7 +350,7 @@ def compact_task(folder: str, epoch: int | None = None, due_every: int = 1) -> d
 
 
 #: The task of each step of a refresh: of a folder, and of the epoch that the run has planned.
-TASKS: dict[str, Callable[[str, int | None], dict[str, Any]]] = {
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "plan": plan_task,
     "apply": apply_task,
     "check": check_task,

@@ -97,14 +97,15 @@ def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS)
     """
     name = companion_name(view)
     state = context.log.manifest().units.get(name)
-    if state is None or state.epoch < first:
+    since = "" if state is None else _since(context, name, state, first)
+    if state is None or not since:
         return []
     layout = context.layout
     traces = layout.accumulator_trace(name, state.generation), layout.output_trace(name, state.output_generation)
     path = next((t for t in traces if own(t).exists()), "")
     if not path:
         return []
-    counted = f"{EPOCH} >= {first} AND {within(state.batches, EPOCH)} AND {DAY} IS NOT NULL"
+    counted = f"{since} AND {within(state.batches, EPOCH)} AND {DAY} IS NOT NULL"
     try:
         days = own(path).query(
             lambda t, _: f"SELECT DISTINCT {DAY} AS d FROM {t} WHERE {counted} ORDER BY 1 LIMIT {most + 1}"
@@ -114,6 +115,21 @@ def changed_days(context: Context, view: str, first: int, most: int = MOST_DAYS)
         _log.warning("the days that epochs from %s on changed in view %s can't be read: %s", first, view, error)
         return []
     return found if len(found) <= most else []
+
+
+def _since(context: Context, name: str, now: UnitState, first: int) -> str:
+    """The condition that a batch of a unit counts since an epoch and did not before; "" where there is none.
+
+    By the lists, not by epochs: a batch that was held back and released keeps its epoch. Where the log tells of no
+    manifest before that epoch, by epochs all the same.
+    """
+    before = max((e.epoch for e in context.log.events() if e.status == "committed" and e.epoch < first), default=None)
+    then = manifest_of(context, before).units.get(name) if before is not None else None
+    if before is not None and then is None:
+        return "true"
+    if then is None or not then.batches:
+        return f"{EPOCH} >= {int(first)}"
+    return f"NOT {within(then.batches, EPOCH)}" if then.batches != now.batches else ""
 
 
 def differing(context: Context, view: str, first: datetime.date, last: datetime.date) -> int:

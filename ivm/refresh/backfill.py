@@ -46,8 +46,8 @@ from ivm.trace.store import append_batch
 def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Report:
     """Raises ConfigError for a condition that isn't one over the view's columns (group keys).
 
-    Raises StateError before the first refresh, with an open epoch, and where the view failed or its state was damaged,
-    which a slice can't mend.
+    Raises StateError before the first refresh, with an open epoch, and where the view failed, its last batch was
+    wrong, or its state was damaged, which a slice can't mend.
     """
     started = time.perf_counter()
     committed_or_raise(context, view)
@@ -77,6 +77,12 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
         raise StateError(
             f"{view!r} failed in epoch {failure.epoch}: {failure.full or failure.incremental}",
             "Run a refresh first, which builds it anew.",
+        )
+    held = context.log.manifest().held.get(view)
+    if held is not None and held.impossible:
+        raise StateError(
+            f"The batch of {view!r} of epoch {held.epoch} was wrong: {held.reason}.",
+            "Run a refresh first, which builds the view anew.",
         )
     if damaged:
         raise StateError(

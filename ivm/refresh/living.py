@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 
 from ivm.errors import ViewError
 from ivm.refresh.context import Context
@@ -47,6 +47,9 @@ def last_broken(context: Context) -> dict[str, tuple[int, str]]:
     return found
 
 
-def _of_one(unit: str, views: Iterable[str]) -> bool:
-    """Whether a unit is one of these views, or inside one."""
-    return any(unit == view or unit.startswith(f"{view}__") for view in views)
+def _of_one(unit: str, views: Container[str]) -> bool:
+    """Whether a unit is one of these views, or inside one: then its name goes on with "__" after the view's.
+
+    A view's own name may hold "__" as well. The views are not gone through: there may be hundreds, and more units.
+    """
+    return unit in views or any(unit.startswith("__", end) and unit[:end] in views for end in range(1, len(unit)))

@@ -138,12 +138,11 @@ def _task(
         return task(StrategyKind.FULL, "definition_changed", other)
     if rebuild:
         return task(StrategyKind.FULL, "backfill", "a rebuild was asked for")
-    failure = manifest.failing.get(program.view)
-    if failure is not None and failure.incremental and not of_its_own(failure):
-        return task(StrategyKind.FULL, "recovered", f"it failed in epoch {failure.epoch}: {failure.incremental}")
-    held = manifest.held.get(program.view)
-    if held is not None and held.impossible:
-        return task(StrategyKind.FULL, "recovered", f"its batch of epoch {held.epoch} was wrong: {held.reason}")
+    due = rebuild_due(manifest, program.view)
+    if due is not None:
+        failed = due == manifest.failing.get(program.view)
+        what = f"it failed in epoch {due.epoch}" if failed else f"its batch of epoch {due.epoch} was wrong"
+        return task(StrategyKind.FULL, "recovered", f"{what}: {due.incremental}")
     if not program.deterministic:
         return task(StrategyKind.FULL, program.refusals[0].code, program.refusals[0].reason)
     moved = False
@@ -193,6 +192,14 @@ def _settings_now(context: Context, may_start: bool, moved: bool) -> dict[str, s
     if starts_plain():
         return STARTED
     return settings(context.asked()) if may_start else {}
+
+
+def rebuild_due(manifest: Manifest, view: str) -> Failure | None:
+    """Why nothing may be applied to a view until it was built anew; None where that may be."""
+    failure, held = manifest.failing.get(view), manifest.held.get(view)
+    if failure is not None and failure.incremental and not of_its_own(failure):
+        return failure
+    return Failure(held.epoch, held.reason) if held is not None and held.impossible else None
 
 
 def of_its_own(failure: Failure) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from collections.abc import Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from graphlib import TopologicalSorter
@@ -29,6 +30,7 @@ from ivm.refresh.accounts import settled
 from ivm.refresh.context import Context
 from ivm.refresh.integrity import TABLE, base, heads_of, referenced, with_own_commits
 from ivm.refresh.large import batch_rows, write_anew
+from ivm.refresh.planning import rebuild_due
 from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Cursor, EpochPlan, Failure, Held, Manifest, Outcome, UnitState, to_json
 from ivm.refresh.replacement import replace_rows
@@ -68,6 +70,7 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
         before.compacted,
         settled(context, before, outcomes),
     )
+    manifest = _with_rebuilds_due(plan, before, manifest, {o.view for o in done})
     context.log.record(plan.epoch, "committed", detail=to_json(manifest))
     context.layout.sweep(set(referenced(context, manifest)))
     return manifest
@@ -93,13 +96,9 @@ def _publish_units(
     units, trouble = dict[str, UnitState](), dict[str, str]()
     views = {o.unit: o.view for o in good}
 
-    def behind_of(outcome: Outcome) -> str | None:
-        assert outcome.state is not None
-        return next((r for r in outcome.state.cursors if views.get(r) in trouble), None)
-
     def published(outcome: Outcome) -> UnitState | str:
         assert outcome.state is not None
-        behind = behind_of(outcome)
+        behind = next((r for r in outcome.state.cursors if views.get(r) in trouble), None)
         try:
             if behind is not None:
                 raise _behind(behind)
@@ -109,8 +108,7 @@ def _publish_units(
         except Exception as error:  # noqa: BLE001 - one view's failure must not stop the others
             return _unpublished(error)
 
-    todo = {o.unit: o for o in good}
-    order = TopologicalSorter({o.unit: todo.keys() & o.state.cursors.keys() for o in good if o.state is not None})
+    todo, order = {o.unit: o for o in good}, _order(good)
     order.prepare()
     done, running = 0, dict[Future[UnitState | str], Outcome]()
     with ThreadPoolExecutor(context.limits.threads) as pool:
@@ -128,12 +126,21 @@ def _publish_units(
                 done += 1
                 context.progress("publish", done, len(good))
                 order.done(outcome.unit)
-    # What failed may be a unit that nobody reads, or one that was published beside the view's readers.
-    while late := {
-        o.view: _unpublished(_behind(r)) for o in good if o.view not in trouble and (r := behind_of(o)) is not None
-    }:
-        trouble |= late
     return units, trouble
+
+
+def _order(outcomes: Collection[Outcome]) -> TopologicalSorter[str]:
+    """Units after those that they read; readers of a view after all its units, since each of them may fail."""
+    units, views = dict[str, list[str]](), {o.unit: o.view for o in outcomes}
+    for unit, view in views.items():
+        units.setdefault(view, []).append(unit)
+    order = TopologicalSorter[str]()
+    for outcome in outcomes:
+        assert outcome.state is not None
+        read = outcome.state.cursors.keys() & views.keys()
+        others = {views[r] for r in read} - {outcome.view}
+        order.add(outcome.unit, *read, *(unit for view in others for unit in units[view]))
+    return order
 
 
 def _behind(unit: str) -> StateError:
@@ -176,6 +183,14 @@ def _failing(
         elif outcome.view in trouble:
             failing[outcome.view] = Failure(plan.epoch, trouble[outcome.view])
     return failing
+
+
+def _with_rebuilds_due(plan: EpochPlan, before: Manifest, after: Manifest, published: set[str]) -> Manifest:
+    """The manifest, where rebuilds that were due before, and came to nothing, are due still."""
+    due = {v: f for v in plan.tasks.keys() - published if (f := rebuild_due(before, v)) is not None}
+    forgotten = {v: f for v, f in due.items() if rebuild_due(after, v) is None}
+    kept = {v: replace(after.failing.get(v, f), incremental=f.incremental) for v, f in forgotten.items()}
+    return replace(after, failing=after.failing | kept)
 
 
 def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitState | None) -> UnitState:

@@ -18,7 +18,7 @@ from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import referenced
-from ivm.refresh.planning import other_settings, plan_epoch, write_plan
+from ivm.refresh.planning import other_settings, plan_epoch, rebuild_due, write_plan
 from ivm.refresh.publish import held_back, publish_epoch, warned
 from ivm.refresh.records import EMBEDDED, EpochPlan, Held, Manifest, Outcome
 from ivm.session import error_text
@@ -218,7 +218,8 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
         v.lower(): t if isinstance(t, Verdict) else Verdict(t) for v, t in gate(context, plan, outcomes).items()
     }
     # What is held back isn't published: the state that a rebuild came in place of is still wrong.
-    wrong = {v for v, t in plan.tasks.items() if (t.strategy, t.code) == (StrategyKind.FULL, "recovered")}
+    before = context.log.manifest()
+    wrong = {v for v, t in plan.tasks.items() if t.strategy == StrategyKind.FULL and rebuild_due(before, v) is not None}
     wrong |= {v for v, t in verdicts.items() if t.impossible}
     held = {v: Held(plan.epoch, "; ".join(t), final=t.final, impossible=v in wrong) for v, t in verdicts.items() if t}
     while waiting := {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from ivm.errors import ConcurrentRefreshError, IvmError, StateError, StorageError
+from ivm.errors import ConcurrentRefreshError, IvmError, OpenEpochError, StateError, StorageError
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.testing.recovery import differences
 from tests.airflow.test_dags import _structure
@@ -166,7 +167,10 @@ def test_submit_is_one_job_and_what_tells_of_it(tmp_path, monkeypatch, shape):
     job = backfill.get_task("backfill")
     assert job.given == ("cluster", "job.py", ["backfill", "{{ params | tojson }}"])
     assert job.retries == 0
-    assert factory.maintenance_dag(config).get_task("compact").given[2] == ["compact"]
+    compact = factory.maintenance_dag(config).get_task("compact")
+    assert (compact.given[2], compact.retries) == (["compact"], factory.PATIENT["retries"]), (
+        "it waits for an open epoch"
+    )
 
 
 def test_a_cycle_of_views_is_refused_in_words(dags):
@@ -186,6 +190,23 @@ def test_a_folder_whose_dags_are_another_ones_is_refused(tmp_path):
     )
     assert str(tmp_path / "one") in made["ivm_other_refused"].doc_md
     assert "'ivm_sales_quarantine'" in made["ivm_third_refused"].doc_md
+
+
+def test_a_folder_is_read_once_for_its_dags(tmp_path, monkeypatch):
+    from ivm import config
+    from ivm.orchestration.folders import check_dags, refresh_dags
+
+    for folder in ("one", "other"):
+        _written(tmp_path / folder, folder, "", SQL)
+    _written(tmp_path / "wrong", "wrong", "sorces: {}\n", SQL)
+    read, inner = [], config.read_yaml
+    monkeypatch.setattr(config, "read_yaml", lambda file: read.append(str(file.relative_to(tmp_path))) or inner(file))
+    expected = [f"{folder}/pipeline.yml" for folder in ("one", "other", "wrong")]
+    assert [d for d in refresh_dags(tmp_path) if "wrong" in d] == ["ivm_wrong_refused"]
+    assert [file for file in read if file.endswith("pipeline.yml")] == expected
+    read.clear()
+    assert list(check_dags(tmp_path)) == ["ivm_one_quarantine", "ivm_other_quarantine"]
+    assert [file for file in read if file.endswith("pipeline.yml")] == expected
 
 
 def test_a_backfill_asks_for_days_and_a_dry_run(dags):
@@ -309,6 +330,48 @@ def test_a_run_tells_of_the_views_of_an_epoch_that_was_left(tasks, lake):  # noq
         made.view_task(folder, "totals", told["epoch"])
 
 
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_second_try_tells_of_the_epoch_that_the_first_one_finished(tasks, lake, monkeypatch, changed):  # noqa: F811
+    made, folder = tasks
+    left, began = step_plan(lake.pipeline(lake.folder).context).epoch, datetime.datetime.now(datetime.UTC)
+    change(lake)
+    planned, inner = [], made.protocol.plan
+
+    def plan(run):
+        planned.append(run)
+        if len(planned) == 2:
+            raise StorageError("gone")
+        inner(run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made.protocol, "plan", plan)
+        with pytest.raises(StorageError):
+            made.plan_task(folder, began=began)
+    assert lake.pipeline(lake.folder).context.log.has(left, "committed")
+    if not changed:
+        assert lake.pipeline(lake.folder).refresh().ok
+    told = made.plan_task(folder, began=began)
+    assert told["first"] == left
+    assert (told["epoch"] > left) is changed
+    later = datetime.datetime.now(datetime.UTC)
+    if changed:
+        assert made.plan_task(folder, began=later)["first"] == told["epoch"], "another run's is its own"
+
+
+@pytest.mark.parametrize("tried", [1, 2])
+def test_a_run_plans_from_when_it_began(monkeypatch, tmp_path, tried):
+    from ivm.config import load_folder
+    from ivm.orchestration import factory, tasks
+
+    _written(tmp_path / "one", "one", "", SQL)
+    started = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+    context = {"ti": SimpleNamespace(try_number=tried), "dag_run": SimpleNamespace(start_date=started)}
+    monkeypatch.setattr(factory, "get_current_context", lambda: context)
+    monkeypatch.setitem(tasks.TASKS, "plan", lambda folder, epoch, began: {"began": began})
+    plan = factory.refresh_dag(load_folder(tmp_path / "one")).get_task("plan")
+    assert (plan.python_callable()["began"] == started) is (tried == 2)
+
+
 @pytest.mark.parametrize(
     ("told", "epoch", "first"), [({"epoch": 3, "first": 2}, 3, 2), ({"epoch": 3}, 3, 3), (None, None, None)]
 )
@@ -355,6 +418,21 @@ def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F8
     for step in ("apply", "check", "publish"):
         with pytest.raises(AirflowFailException, match=f"Epoch {planned} was dropped"):
             made.TASKS[step](folder, planned)
+
+
+def test_a_compaction_after_a_refresh_is_skipped_while_an_epoch_is_open(tasks, lake):  # noqa: F811 - the fixture
+    """The views of its run are published; the maintenance, which nobody else does, fails and is tried again."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    made, folder = tasks
+    done = lake.pipeline(lake.folder).refresh().epoch
+    change(lake)
+    other = step_plan(lake.pipeline(lake.folder).context).epoch
+    with pytest.raises(AirflowSkipException, match=f"epoch {other} is open"):
+        made.compact_task(folder, done)
+    for epoch in (None, other):
+        with pytest.raises(OpenEpochError):
+            made.compact_task(folder, epoch)
 
 
 def test_what_a_job_backfilled_is_told_but_not_of_a_dry_run(tasks, lake):  # noqa: F811 - the fixture

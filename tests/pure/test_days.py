@@ -10,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import ivm
 from ivm.refresh.as_of import changed_days
+from ivm.refresh.records import from_json
 from tests.pure.duck_session import DuckSession
 
 pytestmark = pytest.mark.slow
@@ -82,3 +83,38 @@ def test_a_trace_that_can_not_be_read_names_no_day(ledger, caplog):
         file.unlink()
     assert days(pipe, "balances", 1) == []
     assert "can't be read" in caplog.text
+
+
+def test_the_days_of_a_release_are_those_that_were_held_back(ledger):
+    pipe, book, _ = ledger
+    book((1, 5, 7))
+    held = pipe()
+    held._gate = lambda: lambda context, plan, outcomes: {v: ["it shall wait"] for v in ("balances", "booked")}
+    assert not held.refresh().ok
+    assert days(pipe, "balances", 2) == days(pipe, "booked", 2) == []
+    released = {view: pipe().release(view).epoch for view in ("balances", "booked")}
+    assert {view: days(pipe, view, epoch) for view, epoch in released.items()} == {"balances": [7], "booked": [7]}
+    assert days(pipe, "balances", released["booked"]) == [], "it was released before"
+    book((1, 5, 9))
+    assert pipe().refresh().ok
+    assert days(pipe, "balances", 5) == days(pipe, "booked", 5) == [9]
+    assert days(pipe, "booked", released["booked"]) == [7, 9]
+
+
+def test_the_days_of_a_view_whose_first_build_was_released_are_all(ledger, monkeypatch):
+    pipe, _, _ = ledger
+    monkeypatch.setitem(VIEWS, "late", "SELECT account, count(*) AS n FROM entries GROUP BY account")
+    held = pipe()
+    held._gate = lambda: lambda context, plan, outcomes: {"late": ["it shall wait"]}
+    assert not held.refresh().ok
+    assert days(pipe, "late", pipe().release("late").epoch) == [1, 2]
+
+
+def test_two_manifests_that_are_compared_are_read_once(ledger, monkeypatch):
+    pipe, book, _ = ledger
+    book((1, 5, 7))
+    assert pipe().refresh().ok
+    context, read = pipe().context, []
+    monkeypatch.setattr("ivm.refresh.epochs.from_json", lambda kind, text: read.append(kind) or from_json(kind, text))
+    assert [len(changed_days(context, view, 2)) for view in ("balances", "booked")] == [1, 1]
+    assert len(read) == 2

@@ -199,22 +199,26 @@ def test_a_view_that_could_not_be_published_is_built_anew(lake, monkeypatch):
 @pytest.fixture
 def impossible(lake):
     """The lake, after a batch of `names` that deletes a row that isn't there."""
-    pipe = lake.pipeline(lake.folder)
-    state = pipe.context.log.manifest().units["names"]
     add(lake, "customers", (9, "iota", "north"))
     strange = pa.table({"cust": pa.array([77], pa.int32()), "k": pa.array([1], pa.int64())})
+    return with_deletion(lake, "names", strange)
+
+
+def with_deletion(made, view, strange):
+    """The lake after a refresh in which somebody adds the deletion of a row that isn't there."""
+    pipe = made.pipeline(made.folder)
+    state = pipe.context.log.manifest().units[view]
 
     def tampering(context, plan, outcomes):
-        """Somebody adds the deletion."""
-        trace = context.layout.output_trace("names", state.output_generation)
+        trace = context.layout.output_trace(view, state.output_generation)
         schema = pa.schema(DeltaTable(trace).schema().to_arrow())
         more = strange.append_column(WEIGHT, pa.array([-1])).append_column(EPOCH, pa.array([plan.epoch]))
         write_deltalake(trace, more.select(schema.names).cast(schema), mode="append")
         return run_gate(context, plan, outcomes)
 
     pipe._gate = lambda: tampering
-    assert "built-in" in pipe.refresh().views["names"].error
-    return lake
+    assert "built-in" in pipe.refresh().views[view].error
+    return made
 
 
 def test_a_batch_that_cannot_be_is_followed_by_a_rebuild(impossible):
@@ -247,6 +251,50 @@ def test_a_rebuild_that_is_released_is_published(impossible):
     assert pipeline(impossible).release("names").ok
     add(impossible, "customers", (8, "lambda", "south"))
     assert pipeline(impossible).refresh().views["names"].strategy == "incremental"
+    assert differences(pipeline(impossible), impossible.recomputed(impossible.folder)) == []
+
+
+def test_no_slice_is_rebuilt_where_the_view_is_to_be(impossible):
+    with pytest.raises(StateError, match="'names' of epoch 2 was wrong"):
+        pipeline(impossible).backfill("names", where="cust = 1")
+
+
+def strict(made, view):
+    """A pipeline where a view may not be built anew unasked."""
+    pipe = pipeline(made)
+    pipe.context.views[view] = replace(pipe.context.views[view], mode="incremental")
+    return pipe
+
+
+def test_a_rebuild_stays_due_where_the_mode_forbids_it(impossible):
+    for rest in ("kappa", "lambda"):
+        add(impossible, "customers", (9, rest, "south"))
+        assert "[recovered]" in strict(impossible, "names").refresh().views["names"].error
+    assert strict(impossible, "names").backfill("names").ok
+    add(impossible, "customers", (8, "mu", "south"))
+    assert strict(impossible, "names").refresh().views["names"].strategy == "incremental"
+    assert differences(pipeline(impossible), impossible.recomputed(impossible.folder)) == []
+
+
+def test_a_rebuild_stays_due_where_what_the_view_reads_fails(lake):
+    add(lake, "orders", (20, 1, 1))
+    with_deletion(lake, "sizes", pa.table({"n": pa.array([77]), "customers": pa.array([1])}))
+    lake.views = {**VIEWS, "totals": VIEWS["totals"].replace("count(*)", "count(amount)")}
+    for order in (21, 22):
+        add(lake, "orders", (order, 1, 1))
+        assert "totals failed, which it reads" in strict(lake, "totals").refresh().views["sizes"].error
+    lake.views = VIEWS
+    add(lake, "orders", (23, 1, 1))
+    again = pipeline(lake).refresh().views
+    assert (again["totals"].strategy, again["sizes"].strategy) == ("incremental", "full")
+    assert "it failed in epoch 2: " in again["sizes"].reason
+    assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
+
+
+def test_a_rebuild_stays_due_where_one_that_was_asked_for_is_held_back(impossible):
+    assert not pipeline(impossible, "names").backfill("names").ok
+    add(impossible, "customers", (9, "kappa", "south"))
+    assert pipeline(impossible).refresh().views["names"].strategy == "full"
     assert differences(pipeline(impossible), impossible.recomputed(impossible.folder)) == []
 
 
