@@ -37,6 +37,8 @@ class _Node:
 
     def listed(self, place: int) -> list[tuple[str | None, str]]:
         """What the node's list at this place has, as (expression or None, number of the column)."""
+        if self.text == self.kind:
+            return []  # rows of which nothing but their number is read
         parts = [part.strip() for part in _parts(self.text.removeprefix(self.kind))]
         if not re.fullmatch(r"\[.*\]", parts[place], re.DOTALL):
             raise _UnreadableError(self.text)

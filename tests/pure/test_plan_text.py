@@ -92,6 +92,11 @@ def test_names_and_projections_within_are_not_told_apart(plan, found, put):
     assert inlined(plan) == inlined(made)
 
 
+def test_rows_without_columns_are_read():
+    plan = "Project [a#1]\n+- Join Cross\n   :- LocalRelation [a#1]\n   +- Project\n      +- LocalRelation [b#2]"
+    assert inlined(plan) == inlined(plan.replace("a#1", "c#7")) is not None
+
+
 def test_the_first_of_several_columns_is_padded_by_padding_each():
     """As Spark has a chain of FULL JOIN ... USING, and as it has the same columns written out."""
     merged = """Project [coalesce(k#9, c#3) AS k#10]
