@@ -289,10 +289,10 @@ _EVALUATES = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 
 
 def _optimized(spark: SparkSession, sql: str) -> str:
-    """The optimized plan of a statement as Spark writes it; over Spark Connect by EXPLAIN, which plans it as well."""
-    frame = getattr(spark.sql(sql), "_jdf", None)
-    if frame is not None:
-        return str(frame.queryExecution().optimizedPlan().toString())
+    """The optimized plan of a statement as Spark writes it.
+
+    By EXPLAIN, which goes by the settings of this session: a plan's own text is cut off by those of the caller's.
+    """
     shown = "\n".join(str(row[0]) for row in spark.sql(f"EXPLAIN EXTENDED {sql}").collect())
     return shown.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
 
