@@ -56,6 +56,15 @@ def cast(template: str) -> Writer:
     return lambda args, _types, result: f"CAST({template.format(*args)} AS {result.duck})"
 
 
+def checked(template: str) -> Writer:
+    """Whole numbers that raise where they overflow, whatever is done with them.
+
+    The plus before them does nothing but hide them from DuckDB's optimizer, which makes `x + 1 > 5` one of `x > 4` and
+    `sum(x + 1)` one of `sum(x) + count(x)`, and so forgets to raise where Spark does.
+    """
+    return cast(f"+{template}")
+
+
 def joined(operator: str) -> Writer:
     """The arguments, as many as there are, with an operator between them."""
     return lambda args, _types, _result: f"({f' {operator} '.join(args)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from ivm.portable.entry import Entry, Rule, Writer, always, cast, each, first, text
+from ivm.portable.entry import Entry, Rule, Writer, always, cast, checked, each, first, text
 from ivm.portable.types import BIGINT, DOUBLE, MOST_DIGITS, Type, bounded, decimal
 
 #: Digits that 64 bits hold.
@@ -91,7 +91,7 @@ def _rounded(types: Sequence[Type]) -> Type | None:
 def _of_numbers(operator: str, rule: Rule, duck: Writer | None = None) -> tuple[Entry, ...]:
     spark = f"({{0}} {operator} {{1}})"
     return (
-        *each(operator, spark, ["integer"], 2, first, cast(spark)),
+        *each(operator, spark, ["integer"], 2, first, checked(spark)),
         Entry(operator, spark, ("decimal", "decimal"), rule, duck or cast(spark)),
         *each(operator, spark, ["double"], 2, first, text(spark)),
     )
@@ -123,7 +123,8 @@ ENTRIES = (
         entry
         for call, spark in (("negative", "(- {0})"), ("abs", "abs({0})"))
         for entry in (
-            *each(call, spark, ["integer", "double"], 1, first, cast(spark)),
+            *each(call, spark, ["integer"], 1, first, checked(spark)),
+            *each(call, spark, ["double"], 1, first, cast(spark)),
             Entry(call, spark, ("decimal",), _exact, cast(spark)),
         )
     ),

@@ -174,6 +174,41 @@ def test_what_spark_raises_raises(database):
             run(database, sql)
 
 
+#: What Spark computes before it looks at it, and DuckDB's optimizer would rather not.
+ASKED = [
+    "SELECT {x} = 5 AS r FROM t",
+    "SELECT {x} <=> 5 AS r FROM t",
+    "SELECT {x} BETWEEN 3 AND 5 AS r FROM t",
+    "SELECT k FROM t WHERE {x} > 5",
+    "SELECT k FROM t WHERE 5 >= {x}",
+    "SELECT k FROM t WHERE NOT ({x} = 5)",
+    "SELECT k FROM t WHERE {x} + 1 > 5",
+    "SELECT {x} * 0 AS r FROM t",
+    "SELECT {x} IS NULL AS r FROM t",
+    "SELECT count({x}) AS r FROM t",
+    "SELECT count(*) FILTER (WHERE {x} = 5) AS r FROM t",
+    "SELECT sum({x}) AS r FROM t",
+    "SELECT sum(CASE WHEN {x} = 5 THEN 1 ELSE 0 END) AS r FROM t",
+]
+
+
+@pytest.mark.parametrize("call", ["({c} + 1)", "(1 + {c})", "({c} - -1)", "({c} * 2)", "(-{least})", "abs({least})"])
+@pytest.mark.parametrize(("type_", "bits"), [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
+def test_what_overflows_raises_whatever_is_asked_of_it(call, type_, bits):
+    made = Database()
+    top = 2 ** (bits - 1) - 1
+    named = pa.schema([("k", pa.int32()), *((n, getattr(pa, f"int{bits}")()) for n in ("c", "least"))])
+    rows = pa.Table.from_pylist([{"k": 0, "c": 1, "least": 1}, {"k": 1, "c": top, "least": -top - 1}], named)
+    columns = [Column("k", "int"), Column("c", type_), Column("least", type_)]
+    made.load("t", lambda: rows, columns)
+    # A literal is an int: beside smaller ones nothing would overflow.
+    call = call.replace("1", f"CAST(1 AS {type_})").replace("2", f"CAST(2 AS {type_})")
+    for asked in ASKED:
+        with pytest.raises(duckdb.Error):
+            made.run(written(asked.format(x=call.format(c="c", least="least")), lambda _: Relation("t", columns)))
+    made.close()
+
+
 def test_rows_that_an_outer_join_pads_are_there(database):
     """DuckDB 2.0's statistics lose them; the engine switches these off."""
     found = run(database, "SELECT a.k, b.k AS other FROM t a LEFT JOIN none b ON a.k = b.k WHERE b.k IS NULL")
