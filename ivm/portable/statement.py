@@ -21,7 +21,7 @@ from ivm.portable.aggregates import KEYED
 from ivm.portable.expressions import Expressions, NotPortableError, refuse
 from ivm.portable.grammar import foreign
 from ivm.portable.listed import Value, alike
-from ivm.portable.types import FAMILIES, TEXT, VOID, Type, type_of
+from ivm.portable.types import BIGINT, FAMILIES, TEXT, VOID, Type, type_of
 from ivm.sql.dialect import IvmSpark
 
 #: The columns of a relation that a statement names (its text for Spark: a quoted name, or a table's path and version);
@@ -238,7 +238,8 @@ class _Query:
         assert node is not None
         first, times = node.expressions[0].expressions
         one, count = write.value(first), write.value(times)
-        if str(one.type) != "bigint" or str(count.type) != "bigint" or one.sql.count("1") != 1:
+        start = first.this if isinstance(first, exp.Cast) else first
+        if (one.type, count.type) != (BIGINT, BIGINT) or start != exp.Literal.number(1):
             raise refuse(node, "a sequence in this form")
         # From 1 down to 0 Spark gives two numbers: less than 1 raises.
         positive = f"CAST(CAST({count.sql} - 1 AS UBIGINT) AS BIGINT) + 1"

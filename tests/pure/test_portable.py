@@ -64,6 +64,10 @@ REFUSED = {
     "SELECT a FROM t OFFSET 3": "LIMIT without ORDER BY",
     "SELECT a FROM t LATERAL VIEW explode(array(1)) AS e": "lateral",
     "SELECT explode(array(1)) AS e FROM t": "array",
+    "SELECT explode(sequence(b, b)) AS e FROM t": "a sequence in this form",
+    "SELECT explode(sequence(CAST(-1 AS bigint), b)) AS e FROM t": "a sequence in this form",
+    "SELECT explode(sequence(CAST(10 AS bigint), b)) AS e FROM t": "a sequence in this form",
+    "SELECT explode(sequence(c1, b)) AS e FROM (SELECT b AS c1, b FROM t) AS t": "a sequence in this form",
     "SELECT a FROM t JOIN u USING (a)": "using",
     "SELECT a FROM t, u": "it means several columns",
     "SELECT t.a FROM t JOIN t ON t.a = t.a": "two FROM items have one name",
@@ -192,17 +196,30 @@ ASKED = [
 ]
 
 
+CASTS = [f"CAST({{c}} AS {t})" for t in ("tinyint", "smallint", "int", "decimal(3,0)", "decimal(18,0)")]
+
+
 @pytest.mark.parametrize("call", ["({c} + 1)", "(1 + {c})", "({c} - -1)", "({c} * 2)", "(-{least})", "abs({least})"])
 @pytest.mark.parametrize(("type_", "bits"), [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
 def test_what_overflows_raises_whatever_is_asked_of_it(call, type_, bits):
+    # A literal is an int: beside smaller ones nothing would overflow.
+    call = call.replace("1", f"CAST(1 AS {type_})").replace("2", f"CAST(2 AS {type_})")
+    _raises(call, type_, bits)
+
+
+@pytest.mark.parametrize("call", CASTS)
+def test_what_a_cast_cannot_hold_raises_whatever_is_asked_of_it(call):
+    _raises(call, "bigint", 64)
+
+
+def _raises(call, type_, bits):
+    """Whatever is asked of a call over the largest and the least value of a type, DuckDB raises."""
     made = Database()
     top = 2 ** (bits - 1) - 1
     named = pa.schema([("k", pa.int32()), *((n, getattr(pa, f"int{bits}")()) for n in ("c", "least"))])
     rows = pa.Table.from_pylist([{"k": 0, "c": 1, "least": 1}, {"k": 1, "c": top, "least": -top - 1}], named)
     columns = [Column("k", "int"), Column("c", type_), Column("least", type_)]
     made.load("t", lambda: rows, columns)
-    # A literal is an int: beside smaller ones nothing would overflow.
-    call = call.replace("1", f"CAST(1 AS {type_})").replace("2", f"CAST(2 AS {type_})")
     for asked in ASKED:
         with pytest.raises(duckdb.Error):
             made.run(written(asked.format(x=call.format(c="c", least="least")), lambda _: Relation("t", columns)))
