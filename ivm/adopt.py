@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from ivm import parameters
 from ivm.errors import ConfigError, SourceError
-from ivm.feed.history import FEED
+from ivm.feed.history import FEED, feed_is_on
 from ivm.files import read_text, write_new
 from ivm.lake import native
 from ivm.lake.types import columns_of
@@ -221,7 +221,7 @@ def _table(name: str, written: str, location: str) -> Table:
             f"{written} is not a Delta table at {location}: {str(error).splitlines()[0]}.",
             f"Say where it lies: --table {written}=PATH.",
         ) from error
-    feed = str(found.properties.get(FEED, "false")).lower() == "true"
+    feed = feed_is_on(found.properties)
     if table.refusal(Verb.READ):
         return Table(name, written, location, feed)
     rows, key = counted_key(table, found.columns)

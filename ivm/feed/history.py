@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FEED = "delta.enableChangeDataFeed"
+
+
+def feed_is_on(properties: Mapping[str, Any] | None) -> bool:
+    """Whether a table has a feed by its properties, in which Delta leaves the case of `true` as it was written."""
+    return str((properties or {}).get(FEED, "false")).lower() == "true"
+
+
 #: Commits of which a process keeps what they say: thousands in the range of a lagging view are read once,
 #: not once a view.
 KEPT_COMMITS = 100_000
@@ -138,7 +145,7 @@ class LogFolder:
             return False
         try:
             switched = any(self.entry(v).feed for v in range(first, last + 1))
-            return not switched or native.table(self.path, first - 1).metadata().configuration.get(FEED) == "true"
+            return not switched or feed_is_on(native.table(self.path, first - 1).metadata().configuration)
         except Exception:  # noqa: BLE001 - whatever keeps that version from being opened, the feed isn't relied on
             return False
 
@@ -305,7 +312,7 @@ def _entry(file: Location, as_it_is: Stat) -> Entry:
         kinds |= action.keys()
         commit = action.get("commitInfo") or commit
         if metadata := action.get("metaData"):
-            feed = str((metadata.get("configuration") or {}).get(FEED, "false")).lower() == "true"
+            feed = feed_is_on(metadata.get("configuration"))
             shape = Shape.of(metadata.get("partitionColumns") or (), metadata["schemaString"])
         for kind, sign in (("add", 1), ("remove", -1)):
             if (moved := action.get(kind)) and moved.get("dataChange", True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ivm.errors import SourceError, StorageError
-from ivm.feed.history import FEED, Commits, LogFolder, SparkHistory
+from ivm.feed.history import FEED, Commits, LogFolder, SparkHistory, feed_is_on
 from ivm.lake import native
 from ivm.lake.commits import commit_file
 from ivm.lake.types import columns_of
@@ -126,7 +126,7 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
     schema = delta.schema().to_json()
     columns = columns_of(schema)
     _require_declared(source, columns)
-    commits = LogFolder(path, by_files=not _feed_is_on(metadata.configuration))
+    commits = LogFolder(path, by_files=not feed_is_on(metadata.configuration))
     refused = _refused(source, native.refusal(delta), lane)
     version = delta.version()
     searched = lane == "auto" and refused != "" and refused == native.many_vectors(delta)
@@ -235,12 +235,8 @@ def _catalog_location(source: Source, spark: Session) -> str:
     return location(str(row["location"]), f"Source {source.name!r}: its location")
 
 
-def _feed_is_on(properties: Mapping[str, str]) -> bool:
-    return str(properties.get(FEED, "false")).lower() == "true"
-
-
 def _require_feed(source: Source, properties: Mapping[str, str], why: str = "") -> None:
-    if not _feed_is_on(properties):
+    if not feed_is_on(properties):
         raise SourceError(
             f"Source {source.name!r} ({source.location}) has no change data feed{why}.",
             f"Switch it on with: ALTER TABLE {table_ref(source.location)} SET TBLPROPERTIES ({literal(FEED)} = 'true')",

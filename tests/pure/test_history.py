@@ -104,6 +104,16 @@ def test_a_feed_that_was_off_for_a_while(path):
     assert gap(look(path), 6, read.table_id, look(path).fingerprint) == ""
 
 
+def test_a_feed_is_on_however_true_is_written(tmp_path):
+    """Delta keeps a property as it was written, and reads it in any case (dbt writes True)."""
+    rows = pa.table({"v": pa.array([1], pa.int64())})
+    write_deltalake(str(tmp_path), rows, configuration={"delta.enableChangeDataFeed": "True"})
+    DeltaTable(str(tmp_path)).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
+    commits = look(tmp_path).commits
+    assert commits.entry(1).feed
+    assert commits.fed(1, 1)
+
+
 def test_a_restore(path):
     read = look(path)
     DeltaTable(str(path)).restore(1)
