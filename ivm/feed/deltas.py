@@ -20,7 +20,7 @@ from ivm.errors import IvmError, StateError
 from ivm.feed.moved_files import Moved, UntoldError, by_arrow, by_spark, moved
 from ivm.feed.source import Snapshot
 from ivm.feed.states import ones
-from ivm.lake import hiding, parquet
+from ivm.lake import hiding, native, parquet
 from ivm.lake.shapes import plain
 from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import Column
@@ -72,8 +72,7 @@ def source_delta(
     """
     weighted = _here(snapshot, since, upto, columns, most)
     if weighted is None:
-        feed = _by_spark(snapshot, since + 1, upto, columns, most, spark())
-        weighted = of_change_feed(feed, columns)
+        weighted = _by_spark(snapshot, since + 1, upto, columns, most, spark())
     if weighted.num_rows > most:
         if staging is None:
             raise _gap(snapshot, since, upto, f"it has more than {most:,} changes")
@@ -138,6 +137,9 @@ def _here(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], mos
 
 
 def _moved(snapshot: Snapshot, since: int, upto: int) -> Moved:
+    """The files that tell the changes. Raises GapError where files alone don't, of this table or of this range."""
+    if beside := native.refusal_of_files(native.table(snapshot.path, upto)):
+        raise _gap(snapshot, since, upto, f"the change feed was off for a while, and files don't tell all: {beside}")
     try:
         return moved(snapshot.path, since, upto)
     except UntoldError as error:
@@ -192,7 +194,7 @@ def _staged(
         place = staging.parent / f"{staging.name}_feed"
         place.make()
         RustTable(snapshot.path).feed_into(first, last, columns, place)
-        return _weighted(spark.read.parquet(place.spark), snapshot, columns, spark, staging)
+        return _weighted(_signed(spark.read.parquet(place.spark), columns), snapshot, columns, spark, staging)
     except (GapError, StateError):
         raise
     except Exception as error:
@@ -205,16 +207,13 @@ _HIDES_MUCH = "UTFDataFormatException"
 
 
 def _weighted(
-    feed: DataFrame, snapshot: Snapshot, columns: Sequence[str], spark: SparkSession, staging: Location
+    changes: DataFrame, snapshot: Snapshot, columns: Sequence[str], spark: SparkSession, staging: Location
 ) -> StagedRows:
-    """A feed as a delta."""
+    """Changes as a delta."""
     view = f"__ivm_feed_{staging.name}"
     kept = [c for c in snapshot.columns if c.name in columns]
-    gone = "`_change_type` IN ('delete', 'update_preimage')"
-    weighted = (
-        f"SELECT {columns_sql(columns)}, CASE WHEN {gone} THEN -1 ELSE 1 END AS {ident(WEIGHT)} FROM {ident(view)}"
-    )
-    feed.createOrReplaceTempView(view)
+    weighted = f"SELECT {columns_sql([*columns, WEIGHT])} FROM {ident(view)}"
+    changes.createOrReplaceTempView(view)
     try:
         return stage(spark, ones(weighted, kept), staging, (*kept, Column(WEIGHT, "int")))
     finally:
@@ -222,14 +221,20 @@ def _weighted(
 
 
 def _feed(snapshot: Snapshot, first: int, last: int, columns: Sequence[str], spark: SparkSession) -> DataFrame:
-    """The columns and the change type, as Spark reads them. Raises GapError where the files that moved don't tell."""
+    """The columns and WEIGHT, as Spark reads them. Raises GapError where the files that moved don't tell."""
     if not snapshot.commits.fed(first, last):
         types = {c.name: c for c in snapshot.columns}
         try:
             return by_spark(_moved(snapshot, first - 1, last), [types[c] for c in columns], spark)
         except UntoldError as error:
             raise _gap(snapshot, first - 1, last, str(error)) from error
-    return SparkTable(snapshot.path, lambda: spark).feed_frame(first, last, columns)
+    return _signed(SparkTable(snapshot.path, lambda: spark).feed_frame(first, last, columns), columns)
+
+
+def _signed(feed: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """A change feed's columns and WEIGHT."""
+    gone = "`_change_type` IN ('delete', 'update_preimage')"
+    return feed.selectExpr(*(ident(c) for c in columns), f"CASE WHEN {gone} THEN -1 ELSE 1 END AS {ident(WEIGHT)}")
 
 
 def _unread(snapshot: Snapshot, first: int, last: int, error: Exception) -> GapError:

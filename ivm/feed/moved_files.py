@@ -125,7 +125,7 @@ def _rows(file: Location) -> int:
 
 
 def by_spark(found: Moved, columns: Sequence[Column], spark: SparkSession) -> DataFrame:
-    """The columns of these files and `_change_type`, as a feed has them.
+    """The columns of these files and WEIGHT, not consolidated; one of them may be called like a feed's own.
 
     Raises UntoldError where Spark can't name one.
     """
@@ -134,11 +134,11 @@ def by_spark(found: Moved, columns: Sequence[Column], spark: SparkSession) -> Da
     listed, ddl = [ident(c.name) for c in columns], ", ".join(f"{ident(c.name)} {c.type}" for c in columns)
     reader = spark.read.schema(ddl) if columns else spark.read
     parts = [
-        reader.parquet(*(f.spark for f in files)).selectExpr(*listed, f"'{kind}' AS `_change_type`")
-        for kind, files in (("insert", found.came), ("delete", found.went))
+        reader.parquet(*(f.spark for f in files)).selectExpr(*listed, f"{weight} AS {ident(WEIGHT)}")
+        for weight, files in ((1, found.came), (-1, found.went))
         if files
     ]
     if not parts:
         nulls = [f"CAST(NULL AS {c.type}) AS {ident(c.name)}" for c in columns]
-        return spark.range(0).selectExpr(*nulls, "'' AS `_change_type`")
+        return spark.range(0).selectExpr(*nulls, f"1 AS {ident(WEIGHT)}")
     return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])

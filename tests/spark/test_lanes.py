@@ -22,6 +22,7 @@ from ivm.plan.anchors import keyable
 from ivm.storage.location import Location
 from ivm.testing.types import EDGES, TypedLake
 from ivm.zset.exact import hashable
+from ivm.zset.weighted import of_change_feed
 
 pytestmark = pytest.mark.spark
 
@@ -96,7 +97,7 @@ def test_snapshot_slices_and_feed_are_the_same(lake, spark, tmp_path):
     )
     snapshot = inspect(Source("t", path), lambda: spark, "spark")
     names = rows.column_names
-    feed = native.change_feed(delta, 1, delta.version(), names, 1000)
+    feed = of_change_feed(native.change_feed(delta, 1, delta.version(), names, 1000), names)
     assert_same_rows(feed, _by_spark(snapshot, 1, delta.version(), names, 1000, spark), "feed")
     for i, (name, type_) in enumerate(lake.tables["t"].items()):
         if keyable(type_):

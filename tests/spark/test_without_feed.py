@@ -57,3 +57,38 @@ def test_rows_that_deletion_vectors_hide_are_a_gap(lake, spark):
     spark.sql(f"INSERT INTO {table} VALUES (200, 1)")
     assert pipe.refresh().views["totals"].strategy == "incremental"
     lake.compare(pipe, "inserted")
+
+
+@pytest.mark.parametrize("limits", [EMBEDDED, replace(EMBEDDED, delta_rows=1)], ids=["small", "staged"])
+def test_a_column_may_be_called_like_one_of_a_feed(lake, spark, limits):
+    """A feed that was saved: it can't have one of its own, and its times are read by Spark."""
+    lake.limits = limits
+    columns = {"id": "bigint", "_change_type": "string", "_commit_timestamp": "timestamp"}
+    lake.tables["t"] = [*columns.items()]
+    spark.sql(f"CREATE TABLE {lake.ref('t')} ({', '.join(f'{c} {t}' for c, t in columns.items())}) USING delta")
+    rows = ", ".join(f"({i}, '{t}', TIMESTAMP'2024-01-01 00:00:00')" for i in (1, 2) for t in ("insert", "delete"))
+    spark.sql(f"INSERT INTO {lake.ref('t')} VALUES {rows}")
+    counted = "SELECT id, _change_type AS kind, count(*) AS n FROM t GROUP BY id, _change_type"
+    pipe = lake.pipeline({"counted": counted}, mode="incremental")
+    assert pipe.refresh().ok
+    for statement in (f"INSERT INTO {{t}} VALUES {rows}", "DELETE FROM {t} WHERE id = 1"):
+        spark.sql(statement.format(t=lake.ref("t")))
+        assert pipe.refresh().views["counted"].strategy == "incremental", statement
+        lake.compare(pipe, statement)
+
+
+def test_a_feed_is_on_however_true_is_written(lake, spark):
+    """Delta keeps the text; files alone don't hold the columns that a table is partitioned by."""
+    place = lake.ref("t")
+    lake.tables["t"] = [("k", "bigint"), ("v", "int"), ("day", "string")]
+    spark.sql(
+        f"CREATE TABLE {place} (k bigint, v int, day string) USING delta PARTITIONED BY (day) "
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'True')"
+    )
+    spark.sql(f"INSERT INTO {place} VALUES (1, 1, 'a'), (2, 2, 'b')")
+    pipe = lake.pipeline({"totals": "SELECT day, sum(v) AS s, count(*) AS n FROM t GROUP BY day"}, mode="incremental")
+    assert pipe.refresh().ok
+    spark.sql(f"ALTER TABLE {place} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 9 days')")
+    spark.sql(f"INSERT INTO {place} VALUES (3, 7, 'a')")
+    assert pipe.refresh().views["totals"].strategy == "incremental"
+    lake.compare(pipe, "inserted")
