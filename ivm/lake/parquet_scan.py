@@ -329,8 +329,11 @@ def _looked_up(values: pa.Table) -> int | None:
 def _may_hold(actions: pa.Table, column: str, wanted: pa.ChunkedArray) -> Any:
     """For each file whether a column may hold one of the wanted values, by its least and greatest one (an array).
 
-    Only integers are looked at: of strings the log has the first letters.
+    Only integers are looked at: of strings the log has the first letters. Where a name has a point, `min.a.b` may be
+    that of a struct's field.
     """
+    if "." in column:
+        return np.ones(actions.num_rows, dtype=bool)
     low, high = (actions[n] if (n := f"{end}.{column}") in actions.column_names else None for end in ("min", "max"))
     if low is None or high is None or wanted.null_count or not (_integer(low.type) and _integer(wanted.type)):
         return np.ones(actions.num_rows, dtype=bool)

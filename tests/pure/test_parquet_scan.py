@@ -104,6 +104,17 @@ def test_the_ends_of_a_file_are_in_it(path, wanted):
     assert found["v"].to_pylist() == [wanted]
 
 
+def test_a_name_with_a_point_is_not_a_field_of_a_struct(tmp_path):
+    """The log's statistics of both are called `min.a.b`."""
+    path = str(tmp_path / "t")
+    for start in (0, 100):
+        rows = pa.table({"a": [{"b": start}], "a.b": pa.array([start + 7], pa.int64()), "v": [start]})
+        write_deltalake(path, rows, mode="append")
+    scan = ParquetScan(path, native.table(path))
+    found = scan.find(["v"], [(("a.b",), pa.table({"k0": pa.array([107])}), False)], "true", None)
+    assert found["v"].to_pylist() == [100]
+
+
 def z85(data: bytes) -> str:
     """Base 85 with ZeroMQ's letters, as Delta writes a deletion vector into its log."""
     letters = string.digits + string.ascii_lowercase + string.ascii_uppercase + ".-:+=^!/*?&<>()[]{}@%$#"
