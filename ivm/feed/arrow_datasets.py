@@ -361,10 +361,10 @@ class ArrowDatasets(Datasets):
         self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
     ) -> pa.Table:
         spark = self._spark()
-        picked = picked_by(spark, wanted, f"__ivm_{self.tag}_{source.relation}_{number}_keys")
-        sql = slice_sql(self._table(source.relation), columns, picked, [])
         path = self._scratch / f"{self.tag}_{source.relation}_{number}.parquet"
-        spark.sql(sql).write.mode("overwrite").parquet(path.spark)
+        with picked_by(spark, wanted, f"__ivm_{self.tag}_{source.relation}_{number}_keys") as picked:
+            sql = slice_sql(self._table(source.relation), columns, picked, [])
+            spark.sql(sql).write.mode("overwrite").parquet(path.spark)
         found = parquet.dataset(path)
         if found.count_rows() > most:
             raise LargeReadError(f"more than {most:,} rows")

@@ -158,15 +158,10 @@ class SparkTable:
         most: int | None = None,
         where: Condition | None = None,
     ) -> pa.Table:
-        view = f"__ivm_keys_{secrets.token_hex(8)}"
-        try:
-            picked = picked_by(self.spark, wanted, view)
+        with picked_by(self.spark, wanted, f"__ivm_keys_{secrets.token_hex(8)}") as picked:
             table = self._at(version)
             table = f"(SELECT * FROM {table} WHERE {where(ident)})" if where is not None else table
             return self._collected(slice_sql(table, columns, picked, []), most)
-        finally:
-            for i in range(len(wanted)):
-                self.spark.catalog.dropTempView(f"{view}_{i}")
 
     def feed(self, first: int, last: int, columns: Sequence[str], most: int) -> pa.Table:
         return plain(self.feed_frame(first, last, columns).limit(most + 1).toArrow())
@@ -302,18 +297,24 @@ class SparkTable:
             yield
 
 
-def picked_by(spark: SparkSession, wanted: Sequence[Wanted], view: str) -> list[Picked]:
-    """What is wanted as conditions; the keys of the i-th are a temporary view then, called by `view` and i."""
-    picked = []
-    for i, one in enumerate(wanted):
-        if one.between:
-            low, high = one.keys.column(0).to_pylist()
-            picked.append(Picked(one.columns, ends=(low, high)))
-            continue
-        keys = one.keys.rename_columns([f"k{n}" for n in range(len(one.columns))])
-        spark.createDataFrame(keys).createOrReplaceTempView(f"{view}_{i}")
-        picked.append(Picked(one.columns, ident(f"{view}_{i}"), nulls=True))
-    return picked
+@contextmanager
+def picked_by(spark: SparkSession, wanted: Sequence[Wanted], view: str) -> Iterator[list[Picked]]:
+    """What is wanted as conditions; the keys of the i-th are a temporary view meanwhile, called by `view` and i."""
+    picked, views = [], []
+    try:
+        for i, one in enumerate(wanted):
+            if one.between:
+                low, high = one.keys.column(0).to_pylist()
+                picked.append(Picked(one.columns, ends=(low, high)))
+                continue
+            keys = one.keys.rename_columns([f"k{n}" for n in range(len(one.columns))])
+            views.append(f"{view}_{i}")
+            spark.createDataFrame(keys).createOrReplaceTempView(views[-1])
+            picked.append(Picked(one.columns, ident(views[-1]), nulls=True))
+        yield picked
+    finally:
+        for name in views:
+            spark.catalog.dropTempView(name)
 
 
 def _stored_alike(one: str, other: str) -> bool:
