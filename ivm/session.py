@@ -101,7 +101,7 @@ def s3_conf() -> dict[str, str]:
 def get_session(remote: str | None = None, schemes: Collection[str] = (), brief: bool = False) -> SparkSession:
     """A Spark session: `remote` or $IVM_SPARK_REMOTE (sc://...) if given, else one that is started for these `schemes`.
 
-    A session that is active already (a notebook) is used as it is. Under spark-submit, master, jars and stores are its
+    A session that this process has already (a notebook) is used as it is. Under spark-submit, master, jars and stores are its
     own, and only Delta is switched on. One that is started here is local, or runs on the cluster $IVM_SPARK_MASTER;
     a local one that is `brief` starts and warms up sooner, and is slower in the long run.
     """
@@ -127,10 +127,14 @@ def get_session(remote: str | None = None, schemes: Collection[str] = (), brief:
 
 
 def active_session() -> SparkSession | None:
-    """The session that is active in this thread: somebody else's."""
+    """The session that is active in this thread, or was begun in another one of this process: somebody else's.
+
+    Of the latter PySpark would give us the same one, and set on it what we ask for.
+    """
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession()
+    return SparkSession.builder.getOrCreate() if active is None and _elsewhere() else active
 
 
 #: spark-submit sets it for the process that it starts.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from ivm.pipeline import Pipeline
@@ -38,6 +40,21 @@ def test_the_callers_session_is_left_as_it_is(spark, made, monkeypatch):
     assert pipe.compact(keep_epochs=0)
     assert touched == []
     assert spark.sql("SHOW VIEWS").collect() == names
+
+
+def test_a_session_of_another_thread_is_left_as_it_is(spark, made):
+    """To a thread it isn't active, and whoever asks PySpark for one with settings has them set on it."""
+    own = {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.shuffle.partitions": "7"}
+
+    def refresh():
+        pipe = Pipeline("shop", None, made.folder / "root")
+        pipe.source("orders", path(made, "orders"))
+        pipe.view("one", "SELECT id, date(timestamp_seconds(id)) AS d FROM orders")
+        return pipe.refresh().ok
+
+    with configured(spark, own), ThreadPoolExecutor(1) as thread:
+        assert thread.submit(refresh).result()
+        assert {name: spark.conf.get(name) for name in own} == own
 
 
 def test_what_the_caller_registers_between_refreshes_is_there(spark, made):
