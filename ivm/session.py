@@ -101,9 +101,9 @@ def s3_conf() -> dict[str, str]:
 def get_session(remote: str | None = None, schemes: Collection[str] = (), brief: bool = False) -> SparkSession:
     """A Spark session: `remote` or $IVM_SPARK_REMOTE (sc://...) if given, else one that is started for these `schemes`.
 
-    A session that this process has already (a notebook) is used as it is. Under spark-submit, master, jars and stores are its
-    own, and only Delta is switched on. One that is started here is local, or runs on the cluster $IVM_SPARK_MASTER;
-    a local one that is `brief` starts and warms up sooner, and is slower in the long run.
+    A session that this process has already (a notebook) is used as it is. Under spark-submit, master, jars and stores
+    are its own, and only Delta is switched on. One that is started here is local, or runs on the cluster
+    $IVM_SPARK_MASTER; a local one that is `brief` starts and warms up sooner, and is slower in the long run.
     """
     from pyspark.sql import SparkSession
 
@@ -183,6 +183,12 @@ def apart(spark: SparkSession) -> SparkSession:
         return spark
     # PySpark has no name for it where the driver is this process. It takes some milliseconds.
     return type(spark)(spark._sc, java.cloneSession())
+
+
+def storing(spark: SparkSession) -> SparkSession:
+    """The same session, which from now on writes dates as all readers of ours read them (see `ivm.lake.calendars`)."""
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
+    return spark
 
 
 def _with(conf: Mapping[str, str]) -> SparkSession:

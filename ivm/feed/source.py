@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from ivm.errors import SourceError, StorageError
 from ivm.feed.history import FEED, Commits, LogFolder, SparkHistory, feed_is_on
 from ivm.lake import native
+from ivm.lake.calendars import old_calendar
 from ivm.lake.commits import commit_file
 from ivm.lake.types import columns_of
 from ivm.names import is_path, literal, table_ref
@@ -127,7 +128,7 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
     columns = columns_of(schema)
     _require_declared(source, columns)
     commits = LogFolder(path, by_files=not feed_is_on(metadata.configuration))
-    refused = _refused(source, native.refusal(delta), lane)
+    refused = _refused(source, native.refusal(delta) or old_calendar(path, delta), lane)
     version = delta.version()
     searched = lane == "auto" and refused != "" and refused == native.many_vectors(delta)
     return Snapshot(

@@ -23,7 +23,7 @@ from ivm.portable.translations import Translations
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.mentions import remembered
 from ivm.refresh.views import Compiled, View, compile_view, in_order
-from ivm.session import SparkAnalyzer, apart, starts_plain
+from ivm.session import SparkAnalyzer, apart, starts_plain, storing
 from ivm.sql.padding import padded_names
 from ivm.sql.text import query_tree, relation_tables
 from ivm.storage.location import Location
@@ -313,7 +313,8 @@ class Context:
         def own() -> SparkSession:
             spark = callers()
             chance = any(r.code == "nondeterministic" for c in self.compiled.values() for r in c.program.refusals)
-            return spark if self.owns_session() or chance else apart(spark)
+            mine = spark if self.owns_session() or chance else apart(spark)
+            return mine if mine is spark and not self.owns_session() else storing(mine)
 
         return _once(own)
 

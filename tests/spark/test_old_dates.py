@@ -1,0 +1,36 @@
+"""Dates before 1582 in files of Spark's old calendar, which sources may have and what ivm keeps never has."""
+
+from __future__ import annotations
+
+import pytest
+
+from ivm.session import configured
+
+pytestmark = pytest.mark.spark
+
+VIEWS = {
+    "days": "SELECT d, count(*) AS n, max(k) AS k FROM t GROUP BY d",
+    "names": "SELECT t.k, d.name FROM t JOIN d ON t.d = d.d",
+    "over": "SELECT n, min(d) AS d, count(*) AS m FROM days GROUP BY n",
+}
+
+
+def test_views_over_files_of_the_old_calendar(lake, spark):
+    with configured(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}):
+        lake.table("t", "k bigint, d date", rows=0)
+        lake.table("d", "d date, name string", rows=0)
+        old, older = "DATE'0001-01-01'", "DATE'1500-02-28'"
+        spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, {old}), (2, {old}), (3, {older}), (4, DATE'2024-01-01')")
+        spark.sql(f"INSERT INTO {lake.ref('d')} VALUES ({old}, 'none'), ({older}, 'old')")
+        pipe = lake.pipeline(VIEWS, mode="incremental")
+        assert pipe.refresh().ok
+        lake.compare(pipe, "built")
+        for statement in (
+            f"INSERT INTO {{t}} VALUES (5, {old}), (6, {older})",
+            "DELETE FROM {t} WHERE k IN (1, 3, 6)",
+            f"UPDATE {{t}} SET d = {old} WHERE k = 4",
+        ):
+            spark.sql(statement.format(t=lake.ref("t")))
+            report = pipe.refresh()
+            assert {v.strategy for v in report.views.values()} <= {"incremental", "unchanged"}, (statement, report)
+            lake.compare(pipe, statement)
