@@ -56,7 +56,7 @@ def _recent(files: pa.Table, dates: int) -> Any:
 
 
 def _dated(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_date(column.type)
+    return bool(pa.types.is_date(column.type))
 
 
 @functools.lru_cache(maxsize=_KEPT)
