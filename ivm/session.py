@@ -185,12 +185,6 @@ def apart(spark: SparkSession) -> SparkSession:
     return type(spark)(spark._sc, java.cloneSession())
 
 
-def storing(spark: SparkSession) -> SparkSession:
-    """The same session, which from now on writes dates as all readers of ours read them (see `ivm.lake.calendars`)."""
-    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
-    return spark
-
-
 def _with(conf: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
@@ -228,6 +222,14 @@ def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
         for key, earlier in before.items():
             spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)
 
+
+#: Days and times before 1582 as delta-rs, DuckDB and Arrow read and write them (see `ivm.lake.calendars`). How files
+#: are read is told by their footers; the setting is for those of other writers than Spark, as ours are.
+NEW_CALENDAR = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
 
 #: How Spark writes what the native lane, or Spark itself, must read again.
 _STORING = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +23,7 @@ from ivm.portable.translations import Translations
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.mentions import remembered
 from ivm.refresh.views import Compiled, View, compile_view, in_order
-from ivm.session import SparkAnalyzer, apart, starts_plain, storing
+from ivm.session import NEW_CALENDAR, SparkAnalyzer, apart, configured, starts_plain
 from ivm.sql.padding import padded_names
 from ivm.sql.text import query_tree, relation_tables
 from ivm.storage.location import Location
@@ -91,6 +91,8 @@ class Context:
     owns_session: Callable[[], bool] = lambda: False
     #: Gives the caller's session while `spark` gives another.
     _callers: Callable[[], SparkSession] | None = field(default=None, repr=False)
+    #: What a step sets on its session, to be set back at its end.
+    _step: ExitStack = field(default_factory=ExitStack, repr=False)
     #: The sources as they were looked at last.
     _looked: dict[tuple[Source, str], Snapshot] = field(default_factory=dict, repr=False)
 
@@ -291,7 +293,7 @@ class Context:
         settings, transactions and names of a refresh are seen by nobody else. Raises ConcurrentRefreshError where
         another process holds the lock, ConfigError or StorageError where the root can't be written to.
         """
-        with exclusive(self.layout.lock, f"pipeline {self.name!r}") as fence:
+        with exclusive(self.layout.lock, f"pipeline {self.name!r}") as fence, ExitStack() as self._step:
             self.log.fence = fence
             callers = self._callers = self.spark
             self.spark = self._own(callers)
@@ -314,7 +316,8 @@ class Context:
             spark = callers()
             chance = any(r.code == "nondeterministic" for c in self.compiled.values() for r in c.program.refusals)
             mine = spark if self.owns_session() or chance else apart(spark)
-            return mine if mine is spark and not self.owns_session() else storing(mine)
+            self._step.enter_context(configured(mine, NEW_CALENDAR))
+            return mine
 
         return _once(own)
 

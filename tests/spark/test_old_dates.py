@@ -11,17 +11,21 @@ pytestmark = pytest.mark.spark
 VIEWS = {
     "days": "SELECT d, count(*) AS n, max(k) AS k FROM t GROUP BY d",
     "names": "SELECT t.k, d.name FROM t JOIN d ON t.d = d.d",
+    "last": "SELECT t.k, max(a.t) AS last FROM t JOIN at a ON t.k = a.k GROUP BY t.k",
     "over": "SELECT n, min(d) AS d, count(*) AS m FROM days GROUP BY n",
 }
 
 
 def test_views_over_files_of_the_old_calendar(lake, spark):
-    with configured(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}):
+    modes = ("datetimeRebaseModeInWrite", "datetimeRebaseModeInRead", "int96RebaseModeInWrite")
+    with configured(spark, {f"spark.sql.parquet.{m}": "LEGACY" for m in modes}):
         lake.table("t", "k bigint, d date", rows=0)
+        lake.table("at", "k bigint, t timestamp", rows=0)
         lake.table("d", "d date, name string", rows=0)
         old, older = "DATE'0001-01-01'", "DATE'1500-02-28'"
         spark.sql(f"INSERT INTO {lake.ref('t')} VALUES (1, {old}), (2, {old}), (3, {older}), (4, DATE'2024-01-01')")
         spark.sql(f"INSERT INTO {lake.ref('d')} VALUES ({old}, 'none'), ({older}, 'old')")
+        spark.sql(f"INSERT INTO {lake.ref('at')} SELECT k, CAST(d AS timestamp) FROM {lake.ref('t')}")
         pipe = lake.pipeline(VIEWS, mode="incremental")
         assert pipe.refresh().ok
         lake.compare(pipe, "built")
