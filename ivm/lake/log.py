@@ -33,11 +33,15 @@ class Head:
 
 @dataclass(frozen=True)
 class Since:
-    """What came after a head: `version` is the newest one; `foreign` says what others changed, `own` whether we did."""
+    """What came after a head: `version` is the newest one; `foreign` says what others changed, `own` whether we did.
+
+    `epochs` are those under whose numbers we did, as far as that was looked at.
+    """
 
     version: int
     foreign: str = ""
     own: bool = False
+    epochs: tuple[int, ...] = ()
 
 
 def tag(owner: str) -> dict[str, str]:
@@ -110,14 +114,15 @@ def since(path: str, head: Head, owner: str) -> Since:
             return Since(now.version(), f"it went back from version {head.version} to {now.version()}")
         if now.version() > head.version and commit_file(path, head.version + 1).stat() is None:
             return Since(now.version(), f"what was done after version {head.version} is not in its log any more")
-    version, own = head.version, False
+    version, own, epochs = head.version, False, tuple[int, ...]()
     while (actions := actions_of(path, version + 1)) is not None:
         version += 1
         if is_own(actions, owner):
             own = own or _changes_rows(actions)
+            epochs += tuple(int(a["txn"]["version"]) for a in actions if "txn" in a)
         elif what := foreign_change(actions):
-            return Since(version, f"{what} at version {version} was not ours", own)
-    return Since(version, "", own)
+            return Since(version, f"{what} at version {version} was not ours", own, epochs)
+    return Since(version, "", own, epochs)
 
 
 def read_actions(file: Location) -> tuple[Mapping[str, Any], ...]:

@@ -19,6 +19,7 @@ import pyarrow.compute
 
 from ivm.errors import ConfigError, IvmError
 from ivm.lake import parquet
+from ivm.lake.intact import read_through
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.lake.types import beyond_arrow
 from ivm.names import WEIGHT, ident, parquet_ref
@@ -44,7 +45,8 @@ from ivm.zset.weighted import consolidate
 def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> dict[str, list[str]]:
     """Validate every view that would be published; keep the results; return the failures in words, by view.
 
-    A check that can't be run is a failed one: of its view, not of the others.
+    A check that can't be run is a failed one: of its view, not of the others. Where it can't since the published rows
+    are lost, no later batch's could be either, so that the view is built anew.
     """
     results: list[Result] = []
     verdicts: dict[str, list[str]] = {}
@@ -61,15 +63,18 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
             f"There are: {', '.join(v.name for v in context.views.values())}.",
         )
     for i, (outcome, touched) in enumerate(_looked_into(context, plan.epoch, todo)):
+        lost = False
         try:
             found = _check_view(context, plan.epoch, outcome, facts, touched)
         except Exception as error:  # noqa: BLE001 - one view's trouble must not stop the others
             may_show = context.checking.show or isinstance(error, IvmError)
             why = (error_text(error) if may_show else "") or type(error).__name__
-            said = f"its checks could not be run: {why}"
+            lost = not isinstance(error, IvmError) and _are_lost(context, outcome)
+            what = "the published rows can't be read" if lost else "its checks could not be run"
+            said = f"{what}: {why}"
             found = [Result(context.views[outcome.view].name, plan.epoch, "all", "checks", {}, False, said)]
         results += found
-        verdicts[outcome.view] = _verdict(found)
+        verdicts[outcome.view] = _verdict(found, lost)
         context.progress("check", i + 1, len(todo))
     units = context.log.manifest().units
     for outcome in outcomes.values():
@@ -87,14 +92,22 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
     return verdicts
 
 
-def _verdict(results: list[Result]) -> Verdict:
-    """What follows from a view's results: a check that could not be run is told by its message alone."""
+def _are_lost(context: Context, outcome: Outcome) -> bool:
+    """Whether a batch would be merged into rows that can't be read."""
+    return outcome.publish == Publish.MERGE and not read_through(context.layout.table(outcome.unit, True))
+
+
+def _verdict(results: list[Result], lost: bool) -> Verdict:
+    """What follows from a view's results, and from its published rows being lost.
+
+    A check that could not be run is told by its message alone.
+    """
     failed = [(r, r.message if r.scope == "all" else r.sentence) for r in results if not r.success]
     return Verdict(
         [said for r, said in failed if r.holds],
         [said for r, said in failed if r.severity == WARN],
         final=any(r.severity == GATE for r, _ in failed),
-        impossible=any(r.scope == BUILT_IN for r, _ in failed),
+        impossible=lost or any(r.scope == BUILT_IN for r, _ in failed),
     )
 
 

@@ -41,6 +41,7 @@ from ivm.refresh.modes import forbidden, warning
 from ivm.refresh.records import EpochPlan, Outcome
 from ivm.refresh.threads import Threads
 from ivm.refresh.translated import remembered
+from ivm.refresh.upstream import upstream_failed, with_readers_failed
 from ivm.session import statements
 
 _log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Apply:
         self._goes_on = goes_on
         self.attempt = secrets.token_hex(4)
         # What an earlier attempt failed at is tried again.
-        self.outcomes: dict[str, Outcome] = {u: o for u, o in context.log.outcomes(plan.epoch).items() if not o.error}
+        self.outcomes: dict[str, Outcome] = {u: o for u, o in context.log.applied(plan.epoch).items() if not o.error}
         self.scratch = context.layout.scratch(plan.epoch, self.attempt)
         self.inputs = Inputs(context, plan, self.outcomes, self.scratch)
         self._full = FullBuild(self.inputs, self.attempt)
@@ -101,6 +102,7 @@ class Apply:
                 self._run_wave(number, [(view, unit) for view, unit in wave if unit not in self.outcomes])
                 self._told(waves)
             self._run_builds(self._rest())
+        self.outcomes |= with_readers_failed(self.outcomes)
         self._told(waves, last=True)
         self._record([u for u, o in self.outcomes.items() if o.error], self.attempt)
         self.scratch.drop()
@@ -176,12 +178,7 @@ class Apply:
         if gone is not None:
             return Outcome(unit, view, strategy, "failed", "", Publish.NONE, None, error=str(self.inputs.missing[gone]))
         failed = next((r for r in reads if r in self.outcomes and self.outcomes[r].error), None)
-        why = f"{failed} failed, which it reads"
-        return (
-            Outcome(unit, view, strategy, "upstream_failed", "", Publish.NONE, None, error=why)
-            if failed is not None
-            else None
-        )
+        return upstream_failed(unit, view, strategy, failed) if failed is not None else None
 
     def _required(self, view: str, unit: str) -> Full | None:
         """Why a unit is refreshed in full whatever has changed, if it is."""

@@ -24,7 +24,7 @@ from ivm.plan.nodes import COUNT, Column, Unit
 from ivm.refresh.context import Context
 from ivm.refresh.definitions import difference
 from ivm.refresh.guard import step
-from ivm.refresh.integrity import base, inspect_tables
+from ivm.refresh.integrity import base, inspect_tables, next_epoch
 from ivm.refresh.planning import write_plan
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, ViewTask
@@ -90,7 +90,9 @@ def backfill_slice(context: Context, view: str, where: str, gate: Gate) -> Repor
             f"Rebuild the whole view: `ivm repair {view}`.",
         )
     task = ViewTask(StrategyKind.INCREMENTAL, "backfill", f"the slice {where} was rebuilt", compiled.definition)
-    plan = EpochPlan(context.log.next_epoch(), context.log.manifest().sources, {view: task}, adopted=integrity.adopted)
+    plan = EpochPlan(
+        next_epoch(context, integrity), context.log.manifest().sources, {view: task}, adopted=integrity.adopted
+    )
     write_plan(context, plan)
     try:
         outcome = _apply_slice(context, plan, view, where, started)

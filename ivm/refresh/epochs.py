@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from ivm.errors import IvmError, StateError
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
+from ivm.refresh.upstream import with_readers_failed
 from ivm.storage.lock import Fence
 from ivm.table.growing import FEW_FILES, GrowingTable
 from ivm.table.own import own
@@ -251,6 +252,10 @@ class EpochLog:
         return from_json(EpochPlan, planned)
 
     def outcomes(self, epoch: int) -> dict[str, Outcome]:
+        """By unit, what came of an epoch: what was applied, but of what read a view that failed."""
+        return with_readers_failed(self.applied(epoch))
+
+    def applied(self, epoch: int) -> dict[str, Outcome]:
         """By unit, what was applied in an epoch; of several attempts the last, of a success the first."""
         found: dict[str, Outcome] = {}
         for event in self._of(epoch):
@@ -277,7 +282,7 @@ class EpochLog:
         units = ",".join(sorted(o.unit for o in outcomes))
         once = f"{attempt}{hashlib.sha256(units.encode()).hexdigest()[:12]}"
         if outcomes and not self._append(epoch, "applied", [*map(_applied, outcomes)], once):
-            known = self.outcomes(epoch)
+            known = self.applied(epoch)
             return {o.unit: known.get(o.unit, o) for o in outcomes}
         return {o.unit: o for o in outcomes}
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ivm.engine.rows import few, stage, write_counted
 from ivm.execute.fixpoint import compute
+from ivm.lake.intact import read_through
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.lake.types import stored_schema
 from ivm.names import WEIGHT, parquet_ref
@@ -213,7 +214,10 @@ class FullBuild:
         staging: Location,
         rows: int,
     ) -> pa.Table | None:
-        """The result less what is published, or None where the table must be replaced as a whole."""
+        """The result less what is published, or None where the table must be replaced as a whole.
+
+        So it must where the published rows can't be read any more: then a rebuild is what mends it.
+        """
         if (
             before is None
             or before.version is None
@@ -225,5 +229,11 @@ class FullBuild:
             return None
         names = [c.name for c in columns]
         new, old = signed(parquet_ref(staging.url), names, 1), signed(unit_table(self.context, unit, before), names, -1)
-        result = plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
+        try:
+            result = plain(self.context.spark().sql(consolidated(f"{new}\nUNION ALL\n{old}", columns)).toArrow())
+        except Exception as error:
+            if read_through(self.context.layout.table(unit, before.public)):
+                raise
+            _log.warning("the published rows of %s can't be read, so all are replaced: %s", unit, told(error))
+            return None
         return result.cast(pa.schema([*arrow_schema(schema), pa.field(WEIGHT, pa.int64())]))

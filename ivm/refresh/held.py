@@ -12,7 +12,7 @@ from dataclasses import replace
 from ivm.errors import StateError
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
-from ivm.refresh.integrity import referenced
+from ivm.refresh.integrity import inspect_tables, next_epoch, referenced
 from ivm.refresh.planning import write_plan
 from ivm.refresh.protocol import Run, advance
 from ivm.refresh.publish import with_upstream_versions
@@ -25,7 +25,7 @@ def release(context: Context, view: str) -> Report:
     """Publish what is held back of a view, and of the views that wait for it only, as an epoch of its own.
 
     Raises StateError where nothing is held back of it, where it waits for another view, where what failed may not be
-    overruled, and while an epoch is open.
+    overruled, where a table is not what the last epoch left, and while an epoch is open.
     """
     manifest, held = _held_or_raise(context, view)
     if held.because in manifest.held:
@@ -52,11 +52,17 @@ def release(context: Context, view: str) -> Report:
         ),
     )
     outcomes = [o for o in all_held if o.view in views]
+    integrity = inspect_tables(context, manifest, {o.unit for o in outcomes})
+    if integrity.damaged:
+        raise StateError(
+            f"The state of {view!r} is not what the last epoch left: {next(iter(integrity.damaged.values()))}.",
+            f"Run a refresh: it builds {view!r} anew.",
+        )
     reason = f"released: {held.reason}"
     tasks = {
         o.view: ViewTask(o.strategy, "released", reason, o.state.definition) for o in outcomes if o.state is not None
     }
-    plan = EpochPlan(context.log.next_epoch(), manifest.sources, tasks)
+    plan = EpochPlan(next_epoch(context, integrity), manifest.sources, tasks)
     write_plan(context, plan)
     stamped = [
         replace(o, stamp=o.stamp or held.epoch, code="released", reason=reason, state=_since_then(o, then, manifest))

@@ -6,11 +6,15 @@
 
 Maintenance of a published table by others (OPTIMIZE, VACUUM, properties) is adopted: its newest version holds the same
 rows, and older files may be gone. Anything else is damage, which is mended by a rebuild of that unit.
+
+An epoch log that was put back from a backup knows less than the tables do: what an epoch wrote that it doesn't know is
+damage as well, and no number that a table has seen is given again (`next_epoch`), since its transaction would be taken
+for done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -30,10 +34,14 @@ TABLE, OUTPUT, ACCUMULATORS = "table", "output", "accumulators"
 
 @dataclass(frozen=True)
 class Integrity:
-    """`damaged`: by unit, what is wrong; `adopted`: by unit, the head of a table that others maintained."""
+    """`damaged`: by unit, what is wrong; `adopted`: by unit, the head of a table that others maintained.
+
+    `last` is the newest epoch by which a table was written that isn't as the manifest has it; 0 if there is none.
+    """
 
     damaged: dict[str, str] = field(default_factory=dict)
     adopted: dict[str, Head] = field(default_factory=dict)
+    last: int = 0
 
 
 def paths(context: Context, unit: str, state: UnitState) -> dict[str, str]:
@@ -72,8 +80,8 @@ def occupied(context: Context, view: str) -> str:
     )
 
 
-def with_own_commits(context: Context, unit: str, state: UnitState) -> UnitState:
-    """The state of a unit that an epoch did not publish, with the heads of its traces moved on by commits of ours.
+def with_own_commits(context: Context, view: str, unit: str, state: UnitState) -> UnitState:
+    """The state of a view's unit that an epoch did not publish; its traces' heads are moved on by commits of ours.
 
     Attempts that don't count leave some there, and a trace's log keeps the last ones only: from a head that is older
     nobody could tell any more whose they were.
@@ -82,15 +90,19 @@ def with_own_commits(context: Context, unit: str, state: UnitState) -> UnitState
     for what, path in paths(context, unit, state).items():
         head = heads.get(what) if what != TABLE else None
         found = since(path, head, context.log.identity) if head is not None else None
-        if head is not None and found is not None and not found.foreign and found.version > head.version:
+        if head is None or found is None or found.foreign or _unknown(context, view, found):
+            continue
+        if found.version > head.version:
             heads[what] = replace(head, version=found.version, fingerprint=fingerprint(path, found.version))
     return replace(state, heads=heads)
 
 
-def inspect_tables(context: Context, manifest: Manifest, units: Collection[str] | None = None) -> Integrity:
+def inspect_tables(context: Context, manifest: Manifest, units: Set[str] | None = None) -> Integrity:
     """Compare the tables of some units, all by default, with the manifest; a few file look-ups each."""
     damaged: dict[str, str] = {}
     adopted: dict[str, Head] = {}
+    views = {u: view for view, compiled in context.compiled.items() for u in compiled.unit_names}
+    epochs = [0]
     owner = context.log.identity if manifest.units else ""
     for unit, state in manifest.units.items():
         if units is not None and unit not in units:
@@ -98,10 +110,15 @@ def inspect_tables(context: Context, manifest: Manifest, units: Collection[str] 
         lie = paths(context, unit, state)
         for what, head in state.heads.items():
             found = since(lie[what], head, owner)
+            epochs += found.epochs
             if found.foreign:
                 damaged[unit] = f"{_NAMES[what]} {lie[what]}: {found.foreign}"
             elif what == TABLE and found.own:
                 damaged[unit] = f"{_NAMES[what]} {lie[what]} holds what an epoch published that was never committed"
+            elif unknown := _unknown(context, views.get(unit, unit), found):
+                damaged[unit] = (
+                    f"{_NAMES[what]} {lie[what]} holds what epoch {unknown} wrote, which the epoch log doesn't know"
+                )
             elif what == TABLE and found.version != head.version and _reads_otherwise(lie[what], state, head, found):
                 damaged[unit] = (
                     f"{_NAMES[what]} {lie[what]} was rewritten with times as INT96, Spark's default, of which delta-rs "
@@ -110,7 +127,36 @@ def inspect_tables(context: Context, manifest: Manifest, units: Collection[str] 
                 )
             elif what == TABLE and found.version != head.version:
                 adopted[unit] = replace(head, version=found.version, fingerprint=fingerprint(lie[what], found.version))
-    return Integrity(damaged, adopted)
+    unlike = {*damaged, *((units or set()) - manifest.units.keys())}
+    epochs += (_last_published(context, unit) for unit in unlike)
+    return Integrity(damaged, adopted, max(epochs))
+
+
+def next_epoch(context: Context, found: Integrity) -> int:
+    """The number of the next epoch: above all that the log names, and all that wrote the tables that were looked at."""
+    return max(context.log.next_epoch(), found.last + 1)
+
+
+def _unknown(context: Context, view: str, found: Since) -> int:
+    """An epoch that wrote a table of a view's and that the log never planned for it; 0 if there is none.
+
+    What is older than the log's first event was known to it.
+    """
+    log = context.log
+    first = log.events()[0].epoch if found.epochs else 0
+    return next(
+        (e for e in found.epochs if e >= first and not (log.has(e, "planned") and view in log.plan(e).tasks)), 0
+    )
+
+
+def _last_published(context: Context, unit: str) -> int:
+    """The newest epoch that was published to a unit's table; 0 where there is none."""
+    if not context.log.exists():
+        return 0
+    try:
+        return own(context.layout.table(unit, unit in context.views)).transaction(context.app(unit, "table")) or 0
+    except Exception:  # noqa: BLE001 - what keeps it from being opened is told when it shall be written
+        return 0
 
 
 def _reads_otherwise(path: str, state: UnitState, head: Head, found: Since) -> bool:

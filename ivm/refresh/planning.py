@@ -17,7 +17,7 @@ from ivm.refresh import definitions
 from ivm.refresh.context import Context
 from ivm.refresh.forecast import forecast
 from ivm.refresh.instants import as_instant, is_due
-from ivm.refresh.integrity import TABLE, Integrity, adopt, inspect_tables, occupied, open_tables
+from ivm.refresh.integrity import TABLE, Integrity, adopt, inspect_tables, next_epoch, occupied, open_tables
 from ivm.refresh.lag import lag_warnings
 from ivm.refresh.living import declared_units
 from ivm.refresh.modes import forbidden, warning
@@ -74,7 +74,7 @@ def plan_epoch(
     open_tables(context, manifest, applied, (TABLE,))
     estimates = forecast(context, tasks, snapshots, manifest)
     tasks = {n: replace(t, estimate=estimates.get(n)) for n, t in tasks.items()}
-    number = context.log.next_epoch()
+    number = next_epoch(context, integrity)
     return EpochPlan(number, sources, tasks, notes, integrity.adopted, broken, warnings, accepted, now, asked(True))
 
 

@@ -59,8 +59,9 @@ def publish_epoch(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome
     for outcome in done:
         state = with_upstream_versions(units[outcome.unit], units)
         units[outcome.unit] = replace(state, batches=with_epoch(state.batches, plan.epoch, before.epoch))
-    for unit in {o.unit for o in outcomes.values()} & before.units.keys() - {o.unit for o in done}:
-        units[unit] = with_own_commits(context, unit, before.units[unit])
+    left = {o.unit: o.view for o in outcomes.values() if o.unit in before.units and o not in done}
+    for unit, view in left.items():
+        units[unit] = with_own_commits(context, view, unit, before.units[unit])
     manifest = Manifest(
         plan.epoch,
         plan.sources,
@@ -210,6 +211,7 @@ def _publish_unit(context: Context, epoch: int, outcome: Outcome, before: UnitSt
         return replace(state, rows=before.rows + gained(trace, stamp))
     if outcome.publish == Publish.NONE:
         return replace(state, version=before.version, rows=before.rows) if before is not None else state
+    _not_ahead(table, commit)
     if outcome.publish == Publish.REPLACE:
         replace_rows(context, table, outcome, commit)
         expected = state.rows
@@ -260,6 +262,19 @@ def _merge(
         else:
             write_anew(context, table, outcome, before, commit, stamp)
     return gained(trace, stamp)
+
+
+def _not_ahead(table: PublishedTable, commit: Commit) -> None:
+    """Raises StateError where a later epoch was published to a table: the log was put back from a backup.
+
+    What is written under a commit's number would be taken for done.
+    """
+    last = table.rust.transaction(commit.app) or 0
+    if last > commit.version:
+        raise StateError(
+            f"The published table {table.rust.path} holds what the later epoch {last} published.",
+            "It is built anew by the next refresh.",
+        )
 
 
 def _unchanged_since(context: Context, path: str, before: UnitState) -> None:

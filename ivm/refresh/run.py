@@ -235,7 +235,7 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
         }
     warnings = {v: "; ".join(t.warnings) for v, t in verdicts.items() if t.warnings}
     detail = {"held": {v: asdict(h) for v, h in held.items()}, "warned": warnings}
-    known = context.log.outcomes(plan.epoch)
+    known = context.log.applied(plan.epoch)
     new = [o for unit, o in outcomes.items() if not o.error and (unit not in known or known[unit].error)]
     if not context.log.record_checked(plan.epoch, json.dumps(detail), new):
         raise ConcurrentRefreshError(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from ivm.lake import native
 from ivm.lake.log import head_of
+from ivm.refresh import full
 from ivm.refresh.integrity import paths
 from ivm.refresh.records import to_json
 from ivm.testing.recovery import differences
@@ -93,3 +95,36 @@ def test_a_table_that_somebody_made_append_only_says_how_to_undo_it(lake):
     DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
     assert lake.pipeline(lake.folder).refresh().ok
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+@pytest.fixture(params=["lost", "overwritten"])
+def unreadable(lake, request):
+    """The scene, whose `totals` have lost a data file: their log is as it was left."""
+    path = lake.pipeline(lake.folder).context.layout.table("totals", True)
+    file = Path(native.table(path).file_uris()[0].removeprefix("file://"))
+    file.unlink() if request.param == "lost" else file.write_bytes(b"x" * file.stat().st_size)
+    return lake
+
+
+def test_a_table_that_can_not_be_read_is_built_anew_by_the_next_refresh(unreadable):
+    change(unreadable)
+    report = unreadable.pipeline(unreadable.folder).refresh()
+    assert "the published rows can't be read" in report.views["totals"].error
+    assert {v for v, r in report.views.items() if r.error} == {"totals", "rich"}
+    view = unreadable.pipeline(unreadable.folder).refresh().views["totals"]
+    assert (view.strategy, view.error) == ("full", "")
+    assert "the published rows can't be read" in view.reason
+    assert unreadable.pipeline(unreadable.folder).refresh().ok
+    assert differences(unreadable.pipeline(unreadable.folder), unreadable.recomputed(unreadable.folder)) == []
+
+
+@pytest.mark.parametrize("mended", [lambda pipe: pipe.backfill("totals"), lambda pipe: pipe.repair(["totals"]).report])
+def test_a_table_that_can_not_be_read_is_replaced_where_a_rebuild_is_asked_for(unreadable, mended):
+    report = mended(unreadable.pipeline(unreadable.folder))
+    assert report.ok, [v.error for v in report.views.values()]
+    assert differences(unreadable.pipeline(unreadable.folder), unreadable.recomputed(unreadable.folder)) == []
+
+
+def test_a_rebuild_that_fails_over_a_table_that_can_be_read_fails(lake, monkeypatch):
+    monkeypatch.setattr(full, "consolidated", lambda *_: "SELECT nothing")
+    assert "nothing" in lake.pipeline(lake.folder).backfill("totals").views["totals"].error

@@ -6,7 +6,9 @@ DuckDB stands in Spark's place.
 from __future__ import annotations
 
 import datetime
+import functools
 import time
+from types import MappingProxyType
 
 import pyarrow as pa
 import pytest
@@ -14,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import ivm
 from ivm.errors import StateError
-from ivm.refresh import publish
+from ivm.refresh import incremental, publish, run
 from tests.pure.duck_session import DuckSession
 
 pytestmark = pytest.mark.slow
@@ -29,11 +31,11 @@ def made(tmp_path, without_a_jvm):
         feed = {"delta.enableChangeDataFeed": "true"}
         write_deltalake(str(tmp_path / "t"), pa.table(rows), mode="append", configuration=feed)
 
-    def pipe(views, **source):
+    def pipe(views, modes=MappingProxyType({}), **source):
         made = ivm.Pipeline("sizes", DuckSession(), tmp_path / "root")
         made.source("t", str(tmp_path / "t"), **source)
         for view, sql in views.items():
-            made.view(view, sql)
+            made.view(view, sql, mode=modes.get(view, "auto"))
         return made
 
     add(1, 1, 2)
@@ -51,6 +53,18 @@ def full_disk(monkeypatch, where, fails):
         return inner(context, *args)
 
     monkeypatch.setattr(publish, where, failing)
+
+
+def failing_appends(patch, unit):
+    """No batch can be appended to a unit's traces from now on."""
+    inner = incremental.append_batch
+
+    def failing(path, *args):
+        if f"/traces/{unit}/" in path:
+            raise OSError(28, "No space left on device")
+        return inner(path, *args)
+
+    patch.setattr(incremental, "append_batch", failing)
 
 
 def versions(pipe, *units):
@@ -124,3 +138,53 @@ def test_nothing_is_merged_before_all_of_what_it_reads_is(made, monkeypatch):
     assert set(again.context.log.manifest().failing) == {"counts", "top", "most"}
     assert again.refresh().ok
     assert rows(again, "most") == [(3,)]
+
+
+BOOKED = {"booked": "SELECT k, day FROM t WHERE k > 0", "spent": "SELECT k, count(*) AS n FROM booked GROUP BY k"}
+
+
+def test_what_reads_a_view_whose_companion_failed_reads_no_batch_twice(made, monkeypatch):
+    """The view's own unit is fine, and its batch comes again with the next epoch."""
+    pipe, add = made
+    made_so = functools.partial(pipe, BOOKED, {"booked": "incremental"}, effective_date="day")
+    assert made_so().refresh().ok
+    add(1)
+    with monkeypatch.context() as patch:
+        failing_appends(patch, "booked__by_day")
+        report = made_so().refresh()
+    assert "which its mode incremental forbids" in report.views["booked"].error
+    assert report.views["spent"].error == "booked failed, which it reads"
+    manifest = made_so().context.log.manifest()
+    assert {s.epoch for s in manifest.units.values()} == {1}
+    assert set(manifest.failing) == {"booked"}
+    report = made_so().refresh()
+    assert {v: r.strategy for v, r in report.views.items()} == {"booked": "incremental", "spent": "incremental"}
+    assert rows(made_so(), "spent") == [(1, 3), (2, 1)]
+
+
+def dies_before_the_check(monkeypatch, refresh):
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "step_check", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            refresh()
+
+
+@pytest.mark.parametrize("fails_for_good", [True, False])
+def test_what_was_recorded_before_the_view_that_it_reads_failed_waits_for_it(made, monkeypatch, fails_for_good):
+    """A full refresh is recorded at once; the process died before what it read was."""
+    pipe, add = made
+    made_so = functools.partial(pipe, BOOKED, {"booked": "incremental", "spent": "full"})
+    assert made_so().refresh().ok
+    add(1)
+    dies_before_the_check(monkeypatch, made_so().refresh)
+    assert set(made_so().context.log.applied(2)) == {"spent"}
+    with monkeypatch.context() as patch:
+        failing_appends(patch, "booked")
+        if fails_for_good:
+            assert made_so().refresh().views["spent"].error == "booked failed, which it reads"
+            assert {s.epoch for s in made_so().context.log.manifest().units.values()} == {1}
+        else:
+            dies_before_the_check(patch, made_so().refresh)
+            assert made_so().context.log.outcomes(2)["spent"].error == "booked failed, which it reads"
+    assert made_so().refresh().ok
+    assert rows(made_so(), "spent") == [(1, 3), (2, 1)]
