@@ -3,6 +3,9 @@
 Delta       always
 S3A         where a source or a root lies on s3://: Hadoop's client, and of the AWS SDK the modules that it calls
             (13 MB; the bundle that it asks for has 600)
+
+Invariant: jars of one version only are given out. What somebody put into the folder counts where it has the versions
+that are wanted, and no others; what is fetched lies in a folder below it that is called by its versions.
 """
 
 from __future__ import annotations
@@ -10,9 +13,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from ivm.errors import ConfigError
@@ -50,45 +56,86 @@ def spark_home() -> Path:
 
 def delta_jars() -> list[str]:
     """The Delta jars. Raises ConfigError where they can't be fetched."""
-    folder = jars_folder()
-    stamp = folder / (DELTA_PACKAGE.replace(":", "_") + ".done")
-    if not stamp.exists():
-        _fetch(folder, (DELTA_PACKAGE,), "", ("io.delta_",), "Delta")
-        stamp.touch()
-    return sorted(str(p) for p in folder.glob("*.jar"))
+    return _Jars("Delta", jars_folder(), (DELTA_PACKAGE,), "", ("io.delta_",)).found()
 
 
 def s3_jars() -> list[str]:
     """The jars by which Spark reads and writes s3a://. Raises ConfigError where they can't be fetched."""
-    folder = jars_folder() / "s3"
-    stamp = folder / (hashlib.sha256(" ".join(S3_PACKAGES).encode()).hexdigest()[:16] + ".done")
-    if not stamp.exists():
-        _fetch(folder, S3_PACKAGES, _S3_LEFT_OUT, _S3_KEPT, "S3")
-        stamp.touch()
-    return sorted(str(p) for p in folder.glob("*.jar"))
+    return _Jars("S3", jars_folder() / "s3", S3_PACKAGES, _S3_LEFT_OUT, _S3_KEPT).found()
 
 
-def _fetch(folder: Path, packages: tuple[str, ...], left_out: str, kept: tuple[str, ...], what: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    ivy = folder / "ivy"
-    script = (
-        "from pyspark.sql import SparkSession as S\n"
-        f"S.builder.master('local[1]').config('spark.jars.packages', {','.join(packages)!r})"
-        f".config('spark.jars.excludes', {left_out!r}).config('spark.jars.ivy', {str(ivy)!r})"
-        ".config('spark.ui.enabled', 'false').config('spark.driver.host', '127.0.0.1')"
-        ".config('spark.driver.bindAddress', '127.0.0.1').getOrCreate().stop()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    found = [jar for jar in (ivy / "jars").glob("*.jar") if jar.name.startswith(kept)]
-    if done.returncode or not found:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise ConfigError(
-            f"The {what} jars ({packages[0]}) could not be fetched into {folder}: {' '.join(last)}",
-            (
-                "Check the network, or put the jars there yourself, with those that they need, "
-                "and set IVM_JARS to the folder."
-            ),
+@dataclass(frozen=True)
+class _Jars:
+    """One set: the `packages` and what they need, of which those are `kept` whose names begin so."""
+
+    what: str
+    folder: Path
+    packages: tuple[str, ...]
+    left_out: str
+    kept: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """What the packages' own jars are called, by Maven; the resolver puts their group before that."""
+        return [f"{artifact}-{version}.jar" for _, artifact, version in map(_parts, self.packages)]
+
+    @property
+    def fetched(self) -> Path:
+        """Where this set lies once it is fetched, as a whole."""
+        told = hashlib.sha256(" ".join(self.packages).encode()).hexdigest()[:8]
+        return self.folder / f"{self.names[0].removesuffix('.jar')}_{told}"
+
+    def found(self) -> list[str]:
+        """The jars' paths, fetched if they aren't there."""
+        there = next((f for f in (self.folder, self.fetched) if self._lie_in(f)), None)
+        if there is None:
+            self._fetch()
+        return sorted(str(p) for p in (there or self.fetched).glob("*.jar"))
+
+    def _lie_in(self, folder: Path) -> bool:
+        """Whether a folder has each package's jar in the wanted version, and in no other."""
+        jars = [p.name for p in folder.glob("*.jar")]
+        return all(
+            {m[1] for jar in jars if (m := re.fullmatch(rf"(?:.*_)?{re.escape(artifact)}-(\d.*)\.jar", jar))}
+            == {version}
+            for _, artifact, version in map(_parts, self.packages)
         )
-    for jar in found:
-        shutil.copy(jar, folder / jar.name.removeprefix("io.delta_"))
-    shutil.rmtree(ivy)
+
+    def _fetch(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder) as place:
+            ivy, made = Path(place) / "ivy", Path(place) / "jars"
+            done = subprocess.run(
+                [sys.executable, "-c", self._script(ivy)], capture_output=True, text=True, check=False
+            )
+            found = [jar for jar in (ivy / "jars").glob("*.jar") if jar.name.startswith(self.kept)]
+            if done.returncode or not found:
+                last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+                raise ConfigError(
+                    f"The {self.what} jars ({self.packages[0]}) could not be fetched: {' '.join(last)}",
+                    (
+                        f"Check the network, or put the jars into {self.folder} yourself (IVM_JARS sets where), "
+                        f"without other versions of them: {', '.join(self.names)}, and those that they need."
+                    ),
+                )
+            made.mkdir()
+            for jar in found:
+                shutil.copy(jar, made / jar.name.removeprefix("io.delta_"))
+            if not self._lie_in(self.fetched):  # another process may have been first
+                shutil.rmtree(self.fetched, ignore_errors=True)
+                made.rename(self.fetched)
+
+    def _script(self, ivy: Path) -> str:
+        """A Spark that starts with the packages, and so resolves them."""
+        return (
+            "from pyspark.sql import SparkSession as S\n"
+            f"S.builder.master('local[1]').config('spark.jars.packages', {','.join(self.packages)!r})"
+            f".config('spark.jars.excludes', {self.left_out!r}).config('spark.jars.ivy', {str(ivy)!r})"
+            ".config('spark.ui.enabled', 'false').config('spark.driver.host', '127.0.0.1')"
+            ".config('spark.driver.bindAddress', '127.0.0.1').getOrCreate().stop()\n"
+        )
+
+
+def _parts(package: str) -> list[str]:
+    """Group, artifact and version."""
+    return package.split(":")

@@ -265,7 +265,9 @@ class _Iterations:
 
     def _opened(self, inputs: Mapping[str, Input]) -> ArrowDatasets:
         self.made += 1
-        return ArrowDatasets.beside(self.datasets, f"{self.unit.name}_{self.made}", inputs)
+        # A unit's name comes with its length: another's may go on with what this one's relations are called.
+        name = self.unit.name
+        return ArrowDatasets.beside(self.datasets, f"step_{self.made}_{len(name)}_{name}", inputs)
 
     # -- sets of rows -----------------------------------------------------------------------------
 

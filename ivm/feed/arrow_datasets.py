@@ -130,7 +130,7 @@ class ArrowDatasets(Datasets):
 
     def _called(self, relation: str, part: Part) -> str:
         own = self._own.get(relation) if part is not Part.DELTA else None
-        return super()._called(relation, part) + ("" if own is None else f"_{own.number}")
+        return super()._called(relation, part) if own is None else self._name_of(f"{part.value}_{own.number}", relation)
 
     def _slice_rows(self, relation: str) -> int:
         """Until they were told apart at most so many: those of the rounds in which it was asked for."""
@@ -199,7 +199,7 @@ class ArrowDatasets(Datasets):
         """The rows of a native table that equal one of `rows` in all columns that these have, NULLs equal."""
         source = self.inputs[relation]
         keys = wide(rows).rename_columns([f"k{i}" for i in range(rows.num_columns)])
-        folder = self._scratch / f"{self.tag}_{relation}_rows"
+        folder = self._place_of("found", relation)
         wanted = [(rows.column_names, keys, False)]
         found = self._reader(relation).find(source.schema.names, wanted, folder, most=self._limits.slice_rows)
         return found.cast(source.schema)
@@ -326,7 +326,7 @@ class ArrowDatasets(Datasets):
         indexes = [index for w in wanted if (index := source.index(w)) is not None]
         if len(indexes) < len(wanted):
             return None
-        folder = self._scratch / f"{self.tag}_{source.relation}_{number}"
+        folder = self._place_of(f"slice_{number}", source.relation)
         parts = []
         for i, index in enumerate(indexes):
             found = index.find(columns, wanted[i], folder / str(i))
@@ -347,7 +347,7 @@ class ArrowDatasets(Datasets):
     def _scanned_for(
         self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
     ) -> pa.Table:
-        folder = self._scratch / f"{self.tag}_{source.relation}_{number}"
+        folder = self._place_of(f"slice_{number}", source.relation)
         keys = [(w.columns, w.keys, w.between) for w in wanted]
         if source.native:
             return self._reader(source.relation).find(columns, keys, folder, most=most)
@@ -361,8 +361,8 @@ class ArrowDatasets(Datasets):
         self, source: Input, number: int, columns: Sequence[str], wanted: Sequence[Wanted], most: int
     ) -> pa.Table:
         spark = self._spark()
-        path = self._scratch / f"{self.tag}_{source.relation}_{number}.parquet"
-        with picked_by(spark, wanted, f"__ivm_{self.tag}_{source.relation}_{number}_keys") as picked:
+        path = self._place_of(f"spark_{number}", source.relation)
+        with picked_by(spark, wanted, self._name_of(f"keys_{number}", source.relation)) as picked:
             sql = slice_sql(self._table(source.relation), columns, picked, [])
             spark.sql(sql).write.mode("overwrite").parquet(path.spark)
         found = parquet.dataset(path)

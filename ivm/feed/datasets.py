@@ -31,7 +31,7 @@ from ivm.feed.bound import Bound
 from ivm.feed.input import Accumulators, Input
 from ivm.feed.states import shifted, taken_back
 from ivm.lake.keys import wide
-from ivm.names import WEIGHT, ident, spark_path, table_ref
+from ivm.names import RESERVED_PREFIX, WEIGHT, ident, spark_path, table_ref
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import EPOCH, IN_NEW, IN_OLD, Column, Leaf
 from ivm.planner.limits import EMBEDDED, Limits
@@ -190,9 +190,17 @@ class Datasets(ABC):
         """How many rows of a relation's slice statements read."""
         return self._sliced.get(relation, 0)
 
+    def _name_of(self, what: str, relation: str) -> str:
+        """What a relation's `what` is called, and nothing else: it comes first, since relations have any names."""
+        return f"{RESERVED_PREFIX}_{self.tag}_{what}_{relation}"
+
+    def _place_of(self, what: str, relation: str) -> Location:
+        """Where a relation's `what` lies in scratch, and nothing else does."""
+        return self._scratch / f"{self.tag}_{what}_{relation}".lstrip("_")
+
     def _called(self, relation: str, part: Part) -> str:
         """What a part of a relation is called."""
-        return f"__ivm_{self.tag}_{relation}_{part.value}"
+        return self._name_of(part.value, relation)
 
     def _name(self, relation: str, part: Part) -> str:
         """The quoted name of a part of a relation, given when a statement is first written over it."""
@@ -248,7 +256,7 @@ class Datasets(ABC):
 
         Inside a subquery Spark 4.2 got this union wrong.
         """
-        name = f"__ivm_{self.tag}_{relation}_{state.value}_rows"
+        name = self._name_of(f"bag_{state.value}", relation)
         columns = self.inputs[relation].columns
         delta = self.delta(Leaf(relation, relation, tuple(c.name for c in columns)))
 
@@ -276,7 +284,7 @@ class Datasets(ABC):
         return table_ref(source.path, source.version)
 
     def _given(self, relation: str, rows: pa.Table) -> str:
-        name = f"__ivm_{self.tag}_{relation}_given"
+        name = self._name_of("given", relation)
         self._registered.make(name, lambda: self.bound.bind(name, rows, self.inputs[relation].columns))
         return ident(name)
 
@@ -331,7 +339,7 @@ class Datasets(ABC):
         return kept
 
     def _sums_name(self, unit: str, what: str) -> str:
-        return f"__ivm_{self.tag}_{unit}_{what}"
+        return self._name_of(what, unit)
 
     def readable(self, name: str, path: bool, version: int | None) -> Readable | None:
         """The rows that a statement calls so, or (`path`) a table's that it reads whole, called as Spark calls it.

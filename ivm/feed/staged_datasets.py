@@ -44,7 +44,7 @@ class StagedDatasets(Datasets):
             return
         earlier = self._matched.setdefault(relation, [])
         sql = slice_sql(self._table(relation), [c.name for c in source.columns], picked, earlier)
-        found = self._staged(f"{relation}_{number}", sql, source.columns)
+        found = self._staged(f"slice_{number}", relation, sql, source.columns)
         earlier.extend(picked)
         self._slices.setdefault(relation, []).append(found)
         self._sliced[relation] += found.num_rows
@@ -77,7 +77,7 @@ class StagedDatasets(Datasets):
         types = {c.name: c.type for c in self.inputs[provider.relation].columns}
         parts = [provided(r, provider.columns, types, provider.filters, of) for r, of in rows]
         sql = key_set(parts, len(provider.columns), match.nulls)
-        found = self._staged(f"keys_{len(self._picked_by)}", sql)
+        found = self._staged(f"keys_{len(self._picked_by)}", provider.relation, sql)
         return Picked(match.columns, found.ref, match.nulls) if found.num_rows else None
 
     def _through(self, match: Match) -> list[Picked] | None:
@@ -93,9 +93,9 @@ class StagedDatasets(Datasets):
             return f"SELECT {', '.join(f'CAST(NULL AS {c.type}) AS {ident(c.name)}' for c in columns)} WHERE FALSE"
         return "\nUNION ALL\n".join(f"SELECT {listed} FROM {part.ref}" for part in self._slices[relation])
 
-    def _staged(self, what: str, sql: str, columns: tuple[Column, ...] | None = None) -> StagedRows:
+    def _staged(self, what: str, relation: str, sql: str, columns: tuple[Column, ...] | None = None) -> StagedRows:
         self.bound.ready(sql)
-        return stage(self._spark(), sql, self._scratch / f"{self.tag}_{what}".lstrip("_"), columns)
+        return stage(self._spark(), sql, self._place_of(what, relation), columns)
 
     def _register(self, name: str, relation: str, part: Part) -> None:
         source = self.inputs[relation]
@@ -109,13 +109,13 @@ class StagedDatasets(Datasets):
             assert source.delta is not None, f"{relation} did not change"
             sql = f"SELECT {columns_sql([*(c.name for c in source.columns), WEIGHT])} FROM {source.delta.ref}"
         else:
-            sql = f"SELECT * FROM {self._both(name, relation).ref}"
+            sql = f"SELECT * FROM {self._both(relation).ref}"
         self.bound.make(name, lambda: self._spark().sql(sql).createOrReplaceTempView(name))
         self.bound.ready(ident(name))
 
-    def _both(self, name: str, relation: str) -> StagedRows:
+    def _both(self, relation: str) -> StagedRows:
         source = self.inputs[relation]
         rows = f"({self._slice(relation)})" if self._slices.get(relation) else None
         sql = flagged(source.columns, rows, source.base, self._name(relation, Part.DELTA))
         flags = (Column(IN_NEW, "int"), Column(IN_OLD, "int"))
-        return stage(self._spark(), sql, self._scratch / f"{name.lstrip('_')}_staged", (*source.columns, *flags))
+        return stage(self._spark(), sql, self._place_of("both", relation), (*source.columns, *flags))

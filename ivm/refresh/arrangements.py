@@ -148,8 +148,8 @@ class Followed:
     schema: pa.Schema
     #: For Spark's SQL.
     table: str
-    #: The weighted rows (these columns) that changed after a time with its mark; None where nobody can tell any more,
-    #: or it is too much.
+    #: The weighted rows (these columns) that changed after a time with its mark, each with the TIME from which it
+    #: counts; None where nobody can tell any more, or it is too much.
     delta: Callable[[int, str, Sequence[str]], pa.Table | None]
 
 
@@ -173,8 +173,10 @@ def followed(
         def published(after: int, _: str, columns: Sequence[str]) -> pa.Table | None:
             if state.since > after or not own(trace).exists():
                 return None
-            counted = within(state.batches, EPOCH)
-            return read_batches(trace, columns, after, state.epoch, schema, counted, context.limits.delta_rows)
+            counted, timed = within(state.batches, EPOCH), schema.append(pa.field(EPOCH, pa.int64()))
+            most = context.limits.delta_rows
+            found = read_batches(trace, [*columns, EPOCH], after, state.epoch, timed, counted, most)
+            return None if found is None else found.rename_columns([*columns, TIME, WEIGHT])
 
         return Followed(
             f"{state.definition}/{state.output_generation}",
@@ -189,7 +191,7 @@ def followed(
     assert at.version is not None
     upto = at.version
 
-    def fed(after: int, mark: str, columns: Sequence[str]) -> pa.Table | None:
+    def changed(after: int, mark: str, columns: Sequence[str]) -> pa.Table | None:
         if gap(snapshot, after, at.table_id, mark):
             return None
         known = read(relation, after)
@@ -206,6 +208,11 @@ def followed(
                 error,
             )
             return None
+
+    def fed(after: int, mark: str, columns: Sequence[str]) -> pa.Table | None:
+        found = changed(after, mark, columns)
+        # In one step: whoever reads a source reads it as of its cursor, unlike a view, behind which readers may lag.
+        return None if found is None else found.append_column(TIME, pa.array([upto] * found.num_rows, pa.int64()))
 
     return Followed(at.table_id, upto, at.fingerprint, arrow_schema(snapshot.schema), frozen_table(snapshot, upto), fed)
 
@@ -300,8 +307,7 @@ def _carried_on(path: str, followed: Followed, needed: Sequence[str]) -> Arrange
         delta = followed.delta(upto, now.mark, held)
         if delta is None:
             return None
-        batch = delta.append_column(TIME, pa.array([followed.time] * delta.num_rows, pa.int64()))
-        trace.append(batch, Frontier.of(followed.time + 1), followed.mark)
+        trace.append(delta, Frontier.of(followed.time + 1), followed.mark)
     return trace
 
 

@@ -128,29 +128,21 @@ class FullBuild:
         batch = self._difference(unit_name, before, schema, columns, staging, rows)
         public = unit_name == view
         key = unit.key if unit else ()
-        follows = batch is not None and before is not None
+        followed = before if batch is not None else None
+        rows_out = rows if batch is None or followed is None else self._append(unit_name, followed, batch)
         # Readers of a unit that didn't change have nothing to read, as after an incremental refresh.
-        epoch = before.epoch if before is not None and batch is not None and not batch.num_rows else self.plan.epoch
+        epoch = followed.epoch if followed is not None and not rows_out else self.plan.epoch
         state = UnitState(
-            compiled.definition, public, generation, before.output_generation if follows and before else generation,
-            before.since if follows and before else self.plan.epoch, epoch, None, rows, schema, key, cursors,
+            compiled.definition, public, generation, followed.output_generation if followed else generation,
+            followed.since if followed else self.plan.epoch, epoch, None, rows, schema, key, cursors,
             unit is None or unit.arranged,
-            with_epoch(before.batches, self.plan.epoch, self.manifest.epoch)
-            if follows and before else ((self.plan.epoch, self.plan.epoch),),
+            with_epoch(followed.batches, self.plan.epoch, self.manifest.epoch)
+            if followed else ((self.plan.epoch, self.plan.epoch),),
             settings=settings(self.context.spark()),
         )  # fmt: skip
-        rows_out = rows
-        if batch is not None:
-            append_batch(
-                self.context.layout.output_trace(unit_name, state.output_generation),
-                batch,
-                self.plan.epoch,
-                self.context.app(unit_name, f"output/{state.output_generation}"),
-            )
-            rows_out = batch.num_rows
         return Outcome(
             unit_name, view, StrategyKind.FULL, code, reason,
-            Publish.REPLACE if batch is None else Publish.MERGE if batch.num_rows else Publish.NONE, state,
+            Publish.REPLACE if batch is None else Publish.MERGE if rows_out else Publish.NONE, state,
             rows_in=self._rows_in(cursors), rows_out=rows_out, seconds=time.perf_counter() - started,
             staging=staging.url if batch is None else "", warning=warning,
         )  # fmt: skip
@@ -171,6 +163,12 @@ class FullBuild:
         return sum(self.inputs.rows_now(relation) or 0 for relation in cursors)
 
     # -- results ----------------------------------------------------------------------------------
+
+    def _append(self, unit: str, before: UnitState, batch: pa.Table) -> int:
+        """Append a batch to a unit's output trace; returns how many rows it has there."""
+        generation = before.output_generation
+        trace, app = self.context.layout.output_trace(unit, generation), self.context.app(unit, f"output/{generation}")
+        return append_batch(trace, batch, self.plan.epoch, app)
 
     def _build_accumulators(self, unit: Unit, generation: str) -> str:
         """Write the accumulators' first batch as a new generation; returns how to read it."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ivm.engine.embedded import EmbeddedRun, StaysWithSparkError
 from ivm.engine.results import Results
-from ivm.engine.rows import Rows, StagedRows
+from ivm.engine.rows import StagedRows
 from ivm.errors import LargeSliceError
 from ivm.execute.changes import Changes, StoredRowsLackingError
 from ivm.execute.handlers import execute
@@ -311,23 +311,23 @@ def _stored(
     """The outcome of changes that took so long to make from what was read, once they are appended."""
     started = time.perf_counter()
     unit, state, choice, plan = job.strategy.unit, job.state, job.strategy.choice, inputs.plan
-    batch = _store(inputs, job, changes)
+    rows_out = _store(inputs, job, changes)
     cursors = {r: inputs.cursor(r) for r in unit.reads}
     batches = with_epoch(state.batches, plan.epoch, inputs.manifest.epoch)
-    after = replace(state, cursors=cursors, epoch=plan.epoch if batch.num_rows else state.epoch, batches=batches)
+    after = replace(state, cursors=cursors, epoch=plan.epoch if rows_out else state.epoch, batches=batches)
     task = plan.tasks[job.view]
     return Outcome(
         unit.name, job.view, StrategyKind.INCREMENTAL, task.code, task.reason,
-        Publish.MERGE if batch.num_rows else Publish.NONE, after,
+        Publish.MERGE if rows_out else Publish.NONE, after,
         rows_in=sum(d.num_rows for d in inputs.deltas(unit, state).values()),
         rows_read=_rows_read(unit, datasets),
-        rows_out=batch.num_rows, seconds=share + seconds + time.perf_counter() - started, shared_seconds=share,
+        rows_out=rows_out, seconds=share + seconds + time.perf_counter() - started, shared_seconds=share,
         cost_incremental=choice.cost_incremental, cost_full=choice.cost_full, engine=engine, reads=inputs.keyed_reads(),
     )  # fmt: skip
 
 
-def _store(inputs: Inputs, job: Job, changes: Changes) -> Rows:
-    """Append what was made to the unit's traces; returns the output batch as it is stored."""
+def _store(inputs: Inputs, job: Job, changes: Changes) -> int:
+    """Append what was made to the unit's traces; returns how many rows the output batch has there."""
     unit, state, context, epoch = job.strategy.unit, job.state, inputs.context, inputs.plan.epoch
     schema, batch = arrow_schema(state.schema), changes.rows
     if not isinstance(batch, StagedRows):
@@ -337,5 +337,4 @@ def _store(inputs: Inputs, job: Job, changes: Changes) -> Rows:
         sums = context.layout.accumulator_trace(unit.name, state.generation)
         append_batch(sums, changes.accumulators, epoch, context.app(unit.name, f"accumulators/{state.generation}"))
     output = context.layout.output_trace(unit.name, state.output_generation)
-    append_batch(output, batch, epoch, context.app(unit.name, f"output/{state.output_generation}"))
-    return batch
+    return append_batch(output, batch, epoch, context.app(unit.name, f"output/{state.output_generation}"))

@@ -17,8 +17,8 @@ from ivm.feed.source import other_commit
 from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Context
 from ivm.refresh.guard import step
-from ivm.refresh.integrity import referenced
-from ivm.refresh.planning import other_settings, plan_epoch, rebuild_due, write_plan
+from ivm.refresh.integrity import inspect_tables, referenced
+from ivm.refresh.planning import ANEW, other_settings, plan_epoch, rebuild_due, write_plan
 from ivm.refresh.publish import held_back, publish_epoch, warned
 from ivm.refresh.records import EMBEDDED, EpochPlan, Held, Manifest, Outcome
 from ivm.session import error_text
@@ -88,9 +88,9 @@ def step_plan(
 ) -> EpochPlan | None:
     """Find the open epoch or plan the next; None where nothing changed.
 
-    An epoch that was checked is published as it was. One that was planned for views that have changed since, or that
-    doesn't build anew what `rebuild` names, is abandoned: its batches are dropped and its number is not used again.
-    Leftovers of dead attempts are removed.
+    An epoch that was checked is published as it was. One that was planned for views or state that have changed since,
+    or that doesn't build anew what `rebuild` names, is abandoned: its batches are dropped and its number is not used
+    again. Leftovers of dead attempts are removed.
     """
     open_epoch = context.log.open_epoch()
     if open_epoch is not None:
@@ -132,9 +132,17 @@ def _still_valid(context: Context, plan: EpochPlan) -> bool:
         return False  # a source went another way since
     if other_settings(context, plan):
         return False  # what its state would say that it was built under
-    return not in_one_go(plan) and all(
-        name in compiled and compiled[name].definition == task.definition for name, task in plan.tasks.items()
-    )
+    if in_one_go(plan) or any(
+        name not in compiled or compiled[name].definition != task.definition for name, task in plan.tasks.items()
+    ):
+        return False
+    return not inspect_tables(context, context.log.manifest(), _relied_on(context, plan)).damaged
+
+
+def _relied_on(context: Context, plan: EpochPlan) -> set[str]:
+    """The units whose state an epoch reads as the last one left it."""
+    views = [v for v, t in plan.tasks.items() if t.strategy != StrategyKind.FAILED and t.code not in ANEW]
+    return {unit for view in views for unit in context.compiled[view].unit_names}
 
 
 def in_one_go(plan: EpochPlan) -> bool:
@@ -151,13 +159,13 @@ def abandon(context: Context, plan: EpochPlan) -> None:
     That it is being dropped is recorded first: it is never gone on with once a batch may be missing, and a stop in
     between is followed by the rest.
     """
-    outcomes = context.log.outcomes(plan.epoch)
+    outcomes, manifest = context.log.outcomes(plan.epoch), context.log.manifest()
     context.log.record(plan.epoch, "abandoning")
     # A batch may have been appended before its outcome was recorded: look into every trace it can be in.
-    states = [(u, s) for u, s in context.log.manifest().units.items()] + [
-        (o.unit, o.state) for o in outcomes.values() if o.state is not None
-    ]
-    for unit, state in states:
+    states = [*manifest.units.items(), *((o.unit, o.state) for o in outcomes.values() if o.state is not None)]
+    # What is damaged may not be readable, and nothing of it counts any more.
+    damaged = inspect_tables(context, manifest).damaged
+    for unit, state in [(u, s) for u, s in states if u not in damaged]:
         drop_epoch(context.layout.output_trace(unit, state.output_generation), plan.epoch, context.log.identity)
         drop_epoch(context.layout.accumulator_trace(unit, state.generation), plan.epoch, context.log.identity)
     context.log.record(plan.epoch, "abandoned")
@@ -184,7 +192,7 @@ def step_apply(context: Context, plan: EpochPlan, goes_on: bool = False) -> dict
     """Compute the epoch's batches. Where it was checked already, only tell what was computed.
 
     Where the process `goes_on` to the check, outcomes of a moment's work are left for that to record.
-    Raises StateError where another process planned it, and a view or a source's history is another one since.
+    Raises StateError where another process planned it, and a view, a source's history or state is another one since.
     """
     from ivm.refresh.apply import Apply
 
@@ -192,7 +200,7 @@ def step_apply(context: Context, plan: EpochPlan, goes_on: bool = False) -> dict
         return context.log.outcomes(plan.epoch)
     if context.log.has(plan.epoch, "abandoning") or (not context.compiled and not _still_valid(context, plan)):
         raise StateError(
-            f"Views or sources are no longer as epoch {plan.epoch} was planned for.",
+            f"Views, sources or stored state are no longer as epoch {plan.epoch} was planned for.",
             "Begin again with the plan: it abandons that epoch.",
         )
     return Apply(context, plan, goes_on).run()

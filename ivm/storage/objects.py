@@ -36,6 +36,9 @@ _CLIENT = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds
 #: delta-rs reads it from the environment; options of a client that are given here would hide it.
 _ALLOW_HTTP = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "ALLOW_HTTP")
 
+#: The parts of a tag, in this order; none has a line break, being a header of HTTP.
+_TAG = ("e_tag", "version")
+
 _REFUSED = (
     "AccessDenied",
     "InvalidAccessKeyId",
@@ -176,7 +179,7 @@ class Objects:
         from obstore.exceptions import PreconditionError
 
         try:
-            return _tag(self._store.put(key, data, mode={"e_tag": tag}, use_multipart=False))
+            return _tag(self._store.put(key, data, mode=_version(tag), use_multipart=False))
         except (PreconditionError, FileNotFoundError):
             return None
 
@@ -238,4 +241,14 @@ def _stat(meta: Any) -> Stat:
 
 
 def _tag(meta: Any) -> str:
-    return str(meta["e_tag"] or meta["version"])
+    """What tells an object's content from others: Google swaps by its version (a generation), others by its ETag."""
+    return "\n".join(meta[part] or "" for part in _TAG)
+
+
+def _version(tag: str) -> dict[str, str]:
+    """A tag as the library takes it.
+
+    >>> _version('"9f"'), _version('"9f"\\n17')
+    ({'e_tag': '"9f"'}, {'e_tag': '"9f"', 'version': '17'})
+    """
+    return {part: told for part, told in zip(_TAG, tag.split("\n"), strict=False) if told}

@@ -179,13 +179,24 @@ class Layout:
             yield from (f for f in folder.list() if f.name.endswith(PARTIAL))
 
 
-def append_batch(path: str, batch: Rows, epoch: int, app: str) -> bool:
-    """Append an epoch's batch to a trace, once; an empty batch is not written.
+def append_batch(path: str, batch: Rows, epoch: int, app: str) -> int:
+    """Append an epoch's batch to a trace, once; an empty batch is not written. Returns how many rows it has there.
 
+    Where an earlier attempt appended it, that is what it has: sums of doubles may come out in another way each time.
     A staged one is stamped with the epoch already.
     """
-    if batch.num_rows == 0:
-        return False
+    if batch.num_rows and _appended(path, batch, epoch, app):
+        return batch.num_rows
+    trace = own(path)
+    last = trace.transaction(app)
+    if last is None or last < epoch:
+        return 0
+    found = trace.query(lambda t, q: f"SELECT count(*) AS n FROM {t} WHERE {of_epoch(epoch)(q)}")
+    return int(found["n"][0].as_py())
+
+
+def _appended(path: str, batch: Rows, epoch: int, app: str) -> bool:
+    """Append a batch; False where that was done before."""
     if isinstance(batch, StagedRows):
         return own(path).append(batch, Commit(app, epoch), TRACE_CONFIGURATION)
     stamped = batch.append_column(EPOCH, pa.array([epoch] * batch.num_rows, pa.int64()))

@@ -16,7 +16,7 @@ from ivm.refresh.arrangements import Arranged, Followed, brought_up
 from ivm.storage.location import Location
 from ivm.times.frontier import Frontier
 from ivm.times.reduce import accumulated
-from ivm.trace.arranged import ArrangedTrace
+from ivm.trace.arranged import TIME, ArrangedTrace
 from ivm.trace.store import Layout
 
 PAIRS = st.tuples(st.integers(0, 3), st.integers(0, 3))
@@ -170,7 +170,9 @@ def test_an_arrangement_follows_only_the_history_that_it_came_from(tmp_path, mon
 
     def delta(after: int, mark: str, columns: object) -> pa.Table | None:
         told.append((after, mark))
-        return pa.table({"k": [2], "v": ["b"], WEIGHT: pa.array([1], pa.int64())}) if mark == "five" else None
+        return (
+            batch([((2, "b"), 6, 1)], dimensions=1).rename_columns(["k", "v", TIME, WEIGHT]) if mark == "five" else None
+        )
 
     def brought(time: int, mark: str) -> str:
         found = brought_up(context, asked, Followed("table", time, mark, schema, "", delta), ["v"])

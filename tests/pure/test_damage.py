@@ -17,6 +17,7 @@ from ivm.lake.log import head_of
 from ivm.refresh import full
 from ivm.refresh.integrity import paths
 from ivm.refresh.records import to_json
+from ivm.refresh.run import step_plan
 from ivm.testing.recovery import differences
 from tests.scenes import change
 
@@ -128,3 +129,45 @@ def test_a_table_that_can_not_be_read_is_replaced_where_a_rebuild_is_asked_for(u
 def test_a_rebuild_that_fails_over_a_table_that_can_be_read_fails(lake, monkeypatch):
     monkeypatch.setattr(full, "consolidated", lambda *_: "SELECT nothing")
     assert "nothing" in lake.pipeline(lake.folder).backfill("totals").views["totals"].error
+
+
+OPEN = {
+    "put_back": lambda trace, copy: (shutil.rmtree(trace), shutil.copytree(copy, trace)),
+    "gone": lambda trace, copy: shutil.rmtree(trace),
+    "garbled": lambda trace, copy: max((Path(trace) / "_delta_log").glob("*.json")).write_text("{\n"),
+    "emptied": lambda trace, copy: shutil.rmtree(Path(trace) / "_delta_log"),
+}
+
+
+@pytest.mark.parametrize("damage", OPEN.values(), ids=OPEN)
+@pytest.mark.parametrize("what", ["accumulator_trace", "output_trace"])
+def test_an_open_epoch_is_planned_anew_where_a_trace_was_damaged_since(lake, tmp_path, what, damage):
+    """It was planned, and the process that planned it died; the trace that it would go on from lacks a batch."""
+    pipe = lake.pipeline(lake.folder)
+    state = pipe.context.log.manifest().units["totals"]
+    trace, copy = getattr(pipe.context.layout, what)("totals", state.generation), tmp_path / "copy"
+    change(lake)
+    assert pipe.refresh().ok
+    shutil.copytree(trace, copy)
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh().ok
+    change(lake)
+    pipe = lake.pipeline(lake.folder)
+    plan = step_plan(pipe.context)
+    damage(trace, copy)
+    again = lake.pipeline(lake.folder)
+    assert step_plan(again.context).epoch > plan.epoch
+    report = again.refresh()
+    assert report.ok, [v.error for v in report.views.values()]
+    assert report.views["totals"].strategy == "full"
+    assert "its state is not what the last epoch left" in report.views["totals"].reason
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def test_an_open_epoch_that_builds_a_damaged_view_anew_is_gone_on_with(lake):
+    pipe = lake.pipeline(lake.folder)
+    state = pipe.context.log.manifest().units["totals"]
+    shutil.rmtree(pipe.context.layout.accumulator_trace("totals", state.generation))
+    plan = step_plan(pipe.context)
+    assert plan.tasks["totals"].code == "damaged"
+    assert step_plan(lake.pipeline(lake.folder).context) == plan

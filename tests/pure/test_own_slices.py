@@ -161,7 +161,7 @@ def test_both_states_of_an_own_slice_are_those_of_its_columns(datasets, seed, be
     for name, columns in (("near", ["a", "n"]), ("far", ["a", "b", "c"])):
         view = loaded.seen_by(ASKERS[name])
         view.signed(Leaf("t", "t", tuple(columns)), 1)
-        (called,) = [n for n in loaded._registered if n.startswith(f"__ivm_x_t_both_{view._own['t'].number}")]
+        (called,) = [n for n in loaded._registered if n.startswith(f"__ivm_x_both_{view._own['t'].number}_t")]
         rows = loaded.readable(called, False, None).read()
         assert rows.column_names[: len(columns)] == columns
         new = bag(rows.filter(pc.equal(rows[IN_NEW], 1)).select(columns))
@@ -178,7 +178,7 @@ def test_both_states_of_rows_that_all_read(datasets, seed):
     tables, loaded, _ = datasets(seed)
     t, columns = tables["t"], list(COLUMNS["t"])
     loaded.signed(Leaf("t", "t", tuple(columns)), 1)
-    rows = loaded.readable("__ivm_x_t_both", False, None).read()
+    rows = loaded.readable("__ivm_x_both_t", False, None).read()
     new, old = (bag(rows.filter(pc.equal(rows[flag], 1)).select(columns)) for flag in (IN_NEW, IN_OLD))
     wanted = expected(tables)
     assert new == bag(take(t, wanted["near"] | wanted["far"] | {0, 1}))

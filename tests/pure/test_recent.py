@@ -95,7 +95,9 @@ def test_what_is_gone_from_the_trace_is_not_recalled(trace, change):
 def test_a_batch_that_was_there_already_is_read(trace):
     """An attempt that died may have computed it in another way: what it stored counts."""
     recent.forget()
-    assert not append_batch(trace, _batch((9, 9.0, 1)), 3, "app")
+    for batch in (_batch((9, 9.0, 1)), _batch((9, 9.0, 1)).slice(1)):
+        assert append_batch(trace, batch, 3, "app") == 2
+    assert append_batch(trace, _batch((9, 9.0, 1)).slice(1), 4, "app") == 0
     assert [r["k"] for r in _rows(read_batch(trace, SCHEMA, 3))] == [1, 2]
 
 
