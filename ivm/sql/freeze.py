@@ -26,6 +26,8 @@ from ivm.sql.unique_keys import branch_key
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _Column = tuple[str, str]
+#: A query's output columns in their order, which may share names: where the values of each come from.
+_Outs = list[tuple[str, list[_Column]]]
 #: Where the characters of private use begin: no language writes them.
 _PRIVATE = 0xE000
 
@@ -185,7 +187,7 @@ class _Found:
             if isinstance(this, exp.Table):
                 self.leaves[this.alias] = (this.name, self._open() if optional else scope)
             elif isinstance(this, exp.Subquery):
-                self.derived[this.alias] = self.query(this.this)
+                self.derived[this.alias] = dict(self.query(this.this))
             elif isinstance(this, exp.Lateral):
                 self.derived[this.alias] = {}
                 self.nested(this.this)
@@ -199,13 +201,13 @@ class _Found:
             if optional:
                 self._padded |= set(self.leaves) - before
 
-    def query(self, query: exp.Expression) -> dict[str, list[_Column]]:
+    def query(self, query: exp.Expression) -> _Outs:
         """Visit a nested query; its bare output columns' origins, from all branches of a UNION."""
         if isinstance(query, exp.Subquery):
             return self.query(query.this)
         if isinstance(query, exp.SetOperation):  # correlated ones with a LIMIT are refused (`Subqueries.correlated`)
             left, right = self.query(query.left), self.query(query.right)
-            return {n: [*a, *b] if a and b else [] for (n, a), b in zip(left.items(), right.values(), strict=True)}
+            return [(n, [*a, *b] if a and b else []) for (n, a), (_, b) in zip(left, right, strict=True)]
         assert isinstance(query, exp.Select), type(query).__name__
         scope = self._open()
         from_ = query.args.get("from_")
@@ -222,11 +224,8 @@ class _Found:
                 if node is not None:
                     self.nested(node)
         cut = query.args.get("limit") or query.args.get("offset") or query.find(exp.Window)
-        outs: dict[str, list[_Column]] = {}
-        for e in query.expressions:
-            bare = e.unalias().unnest()
-            outs[e.alias_or_name] = [(bare.table, bare.name)] if isinstance(bare, exp.Column) and not cut else []
-        return outs
+        bare = [(e.alias_or_name, e.unalias().unnest()) for e in query.expressions]
+        return [(n, [(e.table, e.name)] if isinstance(e, exp.Column) and not cut else []) for n, e in bare]
 
     def condition(self, condition: exp.Expression, restricted: set[str]) -> None:
         """A condition that all rows that matter meet: its equalities restrict these leaves."""
@@ -247,7 +246,7 @@ class _Found:
     def _membership(self, node: exp.In, restricted: set[str]) -> None:
         """The equalities that a row of these leaves meets with some row of the query's, if it matters."""
         before = set(self.leaves)
-        outs = list(self.query(node.args["query"]).values())
+        outs = [origins for _, origins in self.query(node.args["query"])]
         inner = set(self.leaves) - before
         needles = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this.unnest()]
         self.nested(node.this)
