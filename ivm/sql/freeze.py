@@ -272,9 +272,10 @@ class _Found:
         It looks through the derived tables in between.
         """
         for comparison, restricted in self._comparisons:
+            if not _compared_alike(self.types(*comparison.column)):
+                continue
             for alias, column in self.origins(*comparison.column):
-                relation = self.relations[self.leaves[alias][0]]
-                found = typed(comparison, column, relation.type_of(column)) if alias in restricted else None
+                found = typed(comparison, column, self._type(alias, column)) if alias in restricted else None
                 if found is not None:
                     self.filters.setdefault(alias, {})[found] = None
         for left, rights, restricted, nulls, member, padded in self._equalities:
@@ -282,7 +283,8 @@ class _Found:
                 self.origins(left.table, left.name),
                 [o for r in rights for o in self.origins(r.table, r.name)],
             )
-            if padded & {alias for alias, _ in (*mine, *others)}:
+            types = {t for c in (left, *rights) for t in self.types(c.table, c.name)}
+            if padded & {alias for alias, _ in (*mine, *others)} or not _compared_alike(types):
                 continue
             # A row that doesn't match one branch of a UNION may match another one.
             known = restricted - {a for a, _ in others if len(mine) > 1} - {a for a, _ in mine if len(others) > 1}
@@ -293,18 +295,39 @@ class _Found:
     def origins(self, table: str, column: str) -> list[_Column]:
         if table in self.leaves:
             return [(table, column)]
-        inner = next((cs for n, cs in self.derived.get(table, {}).items() if n.lower() == column.lower()), [])
-        return [o for t, c in inner for o in self.origins(t, c)]
+        return [o for t, c in self._inner(table, column) for o in self.origins(t, c)]
+
+    def types(self, table: str, column: str) -> set[str]:
+        """The types that a column's values are stored in: "" where that isn't known of some.
+
+        A UNION casts its branches to one type.
+        """
+        if table in self.leaves:
+            return {self._type(table, column)}
+        return {s for t, c in self._inner(table, column) for s in self.types(t, c)} or {""}
+
+    def _type(self, alias: str, column: str) -> str:
+        return self.relations[self.leaves[alias][0]].type_of(column)
+
+    def _inner(self, table: str, column: str) -> list[_Column]:
+        """What a derived table's column is made of."""
+        return next((cs for n, cs in self.derived.get(table, {}).items() if n.lower() == column.lower()), [])
 
     def _edge(self, one: _Column, other: _Column, restricted: set[str], nulls: bool, member: bool) -> None:
         if one[0] == other[0]:
             return
-        types = {self.relations[self.leaves[a][0]].type_of(c) for a, c in (one, other)}
-        if len(types) > 1 and not all(t in _INTEGERS for t in types):
-            return
         for alias, _ in (one, other):
             if alias in restricted:
                 self.edges.append(Edge(one, other, self.leaves[alias][1], nulls, member))
+
+
+def _compared_alike(types: set[str]) -> bool:
+    """Whether values stored in these types equal each other as they are, without one being cast to another's type.
+
+    >>> _compared_alike({"string"}), _compared_alike({"int", "bigint"}), _compared_alike({"int", "string"})
+    (True, True, False)
+    """
+    return len(types) == 1 or types <= _INTEGERS.keys()
 
 
 def _derived_names(select: exp.Select) -> list[str]:
