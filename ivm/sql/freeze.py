@@ -26,6 +26,8 @@ from ivm.sql.unique_keys import branch_key
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _Column = tuple[str, str]
+#: A query's output columns in their order, which may share names: where the values of each come from.
+_Outs = list[tuple[str, list[_Column]]]
 #: Where the characters of private use begin: no language writes them.
 _PRIVATE = 0xE000
 
@@ -185,7 +187,7 @@ class _Found:
             if isinstance(this, exp.Table):
                 self.leaves[this.alias] = (this.name, self._open() if optional else scope)
             elif isinstance(this, exp.Subquery):
-                self.derived[this.alias] = self.query(this.this)
+                self.derived[this.alias] = dict(self.query(this.this))
             elif isinstance(this, exp.Lateral):
                 self.derived[this.alias] = {}
                 self.nested(this.this)
@@ -199,13 +201,13 @@ class _Found:
             if optional:
                 self._padded |= set(self.leaves) - before
 
-    def query(self, query: exp.Expression) -> dict[str, list[_Column]]:
+    def query(self, query: exp.Expression) -> _Outs:
         """Visit a nested query; its bare output columns' origins, from all branches of a UNION."""
         if isinstance(query, exp.Subquery):
             return self.query(query.this)
         if isinstance(query, exp.SetOperation):  # correlated ones with a LIMIT are refused (`Subqueries.correlated`)
             left, right = self.query(query.left), self.query(query.right)
-            return {n: [*a, *b] if a and b else [] for (n, a), b in zip(left.items(), right.values(), strict=True)}
+            return [(n, [*a, *b] if a and b else []) for (n, a), (_, b) in zip(left, right, strict=True)]
         assert isinstance(query, exp.Select), type(query).__name__
         scope = self._open()
         from_ = query.args.get("from_")
@@ -222,11 +224,8 @@ class _Found:
                 if node is not None:
                     self.nested(node)
         cut = query.args.get("limit") or query.args.get("offset") or query.find(exp.Window)
-        outs: dict[str, list[_Column]] = {}
-        for e in query.expressions:
-            bare = e.unalias().unnest()
-            outs[e.alias_or_name] = [(bare.table, bare.name)] if isinstance(bare, exp.Column) and not cut else []
-        return outs
+        bare = [(e.alias_or_name, e.unalias().unnest()) for e in query.expressions]
+        return [(n, [(e.table, e.name)] if isinstance(e, exp.Column) and not cut else []) for n, e in bare]
 
     def condition(self, condition: exp.Expression, restricted: set[str]) -> None:
         """A condition that all rows that matter meet: its equalities restrict these leaves."""
@@ -247,7 +246,7 @@ class _Found:
     def _membership(self, node: exp.In, restricted: set[str]) -> None:
         """The equalities that a row of these leaves meets with some row of the query's, if it matters."""
         before = set(self.leaves)
-        outs = list(self.query(node.args["query"]).values())
+        outs = [origins for _, origins in self.query(node.args["query"])]
         inner = set(self.leaves) - before
         needles = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this.unnest()]
         self.nested(node.this)
@@ -273,9 +272,10 @@ class _Found:
         It looks through the derived tables in between.
         """
         for comparison, restricted in self._comparisons:
+            if not _compared_alike(self.types(*comparison.column)):
+                continue
             for alias, column in self.origins(*comparison.column):
-                relation = self.relations[self.leaves[alias][0]]
-                found = typed(comparison, column, relation.type_of(column)) if alias in restricted else None
+                found = typed(comparison, column, self._type(alias, column)) if alias in restricted else None
                 if found is not None:
                     self.filters.setdefault(alias, {})[found] = None
         for left, rights, restricted, nulls, member, padded in self._equalities:
@@ -283,7 +283,8 @@ class _Found:
                 self.origins(left.table, left.name),
                 [o for r in rights for o in self.origins(r.table, r.name)],
             )
-            if padded & {alias for alias, _ in (*mine, *others)}:
+            types = {t for c in (left, *rights) for t in self.types(c.table, c.name)}
+            if padded & {alias for alias, _ in (*mine, *others)} or not _compared_alike(types):
                 continue
             # A row that doesn't match one branch of a UNION may match another one.
             known = restricted - {a for a, _ in others if len(mine) > 1} - {a for a, _ in mine if len(others) > 1}
@@ -294,18 +295,39 @@ class _Found:
     def origins(self, table: str, column: str) -> list[_Column]:
         if table in self.leaves:
             return [(table, column)]
-        inner = next((cs for n, cs in self.derived.get(table, {}).items() if n.lower() == column.lower()), [])
-        return [o for t, c in inner for o in self.origins(t, c)]
+        return [o for t, c in self._inner(table, column) for o in self.origins(t, c)]
+
+    def types(self, table: str, column: str) -> set[str]:
+        """The types that a column's values are stored in: "" where that isn't known of some.
+
+        A UNION casts its branches to one type.
+        """
+        if table in self.leaves:
+            return {self._type(table, column)}
+        return {s for t, c in self._inner(table, column) for s in self.types(t, c)} or {""}
+
+    def _type(self, alias: str, column: str) -> str:
+        return self.relations[self.leaves[alias][0]].type_of(column)
+
+    def _inner(self, table: str, column: str) -> list[_Column]:
+        """What a derived table's column is made of."""
+        return next((cs for n, cs in self.derived.get(table, {}).items() if n.lower() == column.lower()), [])
 
     def _edge(self, one: _Column, other: _Column, restricted: set[str], nulls: bool, member: bool) -> None:
         if one[0] == other[0]:
             return
-        types = {self.relations[self.leaves[a][0]].type_of(c) for a, c in (one, other)}
-        if len(types) > 1 and not all(t in _INTEGERS for t in types):
-            return
         for alias, _ in (one, other):
             if alias in restricted:
                 self.edges.append(Edge(one, other, self.leaves[alias][1], nulls, member))
+
+
+def _compared_alike(types: set[str]) -> bool:
+    """Whether values stored in these types equal each other as they are, without one being cast to another's type.
+
+    >>> _compared_alike({"string"}), _compared_alike({"int", "bigint"}), _compared_alike({"int", "string"})
+    (True, True, False)
+    """
+    return len(types) == 1 or types <= _INTEGERS.keys()
 
 
 def _derived_names(select: exp.Select) -> list[str]:
