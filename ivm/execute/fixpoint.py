@@ -85,14 +85,17 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location
             known = "\nUNION ALL\n".join(f"SELECT * FROM {ident(v)}" for v, _ in made)
             if unit.fixpoint == "distinct":
                 rows = _fresh(unit, rows, known)
-            view, file = f"{RESERVED_PREFIX}_{unit.name}_{number}", folder / f"{unit.name.strip('_')}_{number}.parquet"
+            # What is named first: `r` and `r_1` may be built at once.
+            view = f"{RESERVED_PREFIX}_step_{number}_{unit.name}"
+            file = folder / f"step_{number}_{unit.name}.parquet"
             spark.sql(rows).write.mode("overwrite").parquet(file.spark)
             named(view, file)
             made.append((view, file))
             found = int(parquet.dataset(file).count_rows())
             if found == 0:
-                named(f"{RESERVED_PREFIX}_{unit.name}", *(f for _, f in made))
-                return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(f'{RESERVED_PREFIX}_{unit.name}'))}"
+                whole = f"{RESERVED_PREFIX}_steps_{unit.name}"
+                named(whole, *(f for _, f in made))
+                return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(whole))}"
             known = f"({known}\nUNION ALL\nSELECT * FROM {ident(view)})" if known else ident(view)
             read = {FRONTIER: ident(view), unit.name: known}
             rows = "\nUNION ALL\n".join(
