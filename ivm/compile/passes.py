@@ -79,7 +79,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("units", Stage.UNITS, normal_form),
     Pass("variants", Stage.PROGRAM, without_variants),
     Pass("pushed_filters", Stage.PROGRAM, lambda program, _: with_pushed_filters(program)),
-    Pass("least", Stage.PROGRAM, lambda program, _: with_least(program)),
+    Pass("least", Stage.PROGRAM, lambda program, given: with_least(program, given.relations)),
     Pass("streams", Stage.PROGRAM, lambda program, _: with_streams(program)),
     Pass("companion", Stage.PROGRAM, lambda program, given: with_companion(program, given.relations)),
 )
