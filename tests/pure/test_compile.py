@@ -166,6 +166,11 @@ def test_groupings_become_units_and_the_last_is_fused(sql, units):
         ("SELECT ok FROM orders TABLESAMPLE (10 PERCENT)", "nondeterministic"),
         ("SELECT 1 AS one", "no_source"),
         ("SELECT ok, rand() AS r FROM orders", "nondeterministic"),
+        (
+            "SELECT c.ck FROM customer c WHERE c.ck IN "
+            "((SELECT o.ok FROM orders o WHERE o.ck = c.ck) ORDER BY 1 LIMIT 1)",
+            "clause",
+        ),
     ],
 )
 def test_what_is_refused_has_a_code_a_sentence_and_a_mend(sql, code):
