@@ -148,6 +148,9 @@ class Frame:
         listed = ", ".join(c.replace("`", '"') for c in columns)
         return Frame(self.session, f"SELECT {listed} FROM ({self.text})")
 
+    def selectExpr(self, *expressions: str) -> Frame:  # noqa: N802 - Spark's name
+        return self.select(*expressions)
+
     def limit(self, rows: int) -> Frame:
         return Frame(self.session, f"SELECT * FROM ({self.text}) LIMIT {rows}")
 
