@@ -42,4 +42,4 @@ SELECT * FROM (SELECT k, x, y FROM a JOIN b USING (k)) PIVOT (max(y) AS s FOR (k
 -- operators that Spark binds otherwise than sqlglot hid a grouping key, or a partition's, where it is no operand
 SELECT x, k, x | k & 1 AS z, x ^ k | 1 AS w, count(*) AS n FROM a GROUP BY x, k, x | k, k | 1
 SELECT k, x | k & 1 AS z, count(*) OVER (PARTITION BY x | k) AS n FROM a
-SELECT s, k + 1 AS u, '1' || k + 1 AS t, k = x IN (true) AS i, count(*) AS n FROM a GROUP BY s, k, x, k + 1, x IN (true)
+SELECT k + 1 AS u, '1' || k + 1 AS t, c = b IN (true) AS i, count(*) AS n FROM (SELECT k, x > 1 AS b, k > 2 AS c FROM a) GROUP BY k, k + 1, c, b, b IN (true)
