@@ -296,8 +296,12 @@ _PLAN_FIELDS = "spark.sql.debug.maxToStringFields"
 
 
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
-#: The rule that computes what is only made of constants, as the rows of an analysis are.
-_EVALUATES = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+#: Rules that go by the few rows of an analysis, and leave names out: what is made of constants is computed, a LIMIT of
+#: more rows goes (and with it the order below), and nothing is left of an OFFSET of more.
+_BY_ROWS = ",".join(
+    f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+    for rule in ("ConvertToLocalRelation", "EliminateLimits", "EliminateOffsets")
+)
 
 
 def _optimized(spark: SparkSession, sql: str) -> str:
@@ -364,7 +368,7 @@ class SparkAnalyzer:
 
         for spark in (self._aside, self.spark):  # variables are known in the caller's session only
             try:
-                with configured(spark, {_PLAN_FIELDS: "100000", _EXCLUDED: _EVALUATES}):
+                with configured(spark, {_PLAN_FIELDS: "100000", _EXCLUDED: _BY_ROWS}):
                     plans = [_optimized(spark, sql) for sql in (one, other)]
                 if all(plans):
                     first, second = map(inlined, plans)

@@ -22,6 +22,13 @@ _SYNTAX = (
 )  # fmt: skip
 #: The token of >>>, one that no other Spark statement has.
 _UNSIGNED_SHIFT = TokenType.CARET_AT
+#: Operators that bind after +, - and ||, and after shifts, those of the last level first: as in Spark, not in sqlglot.
+_LEVELS: tuple[dict[TokenType, type[exp.Binary]], ...] = (
+    {**Spark.Parser.EQUALITY, **Spark.Parser.COMPARISON},
+    {TokenType.PIPE: exp.BitwiseOr},
+    {TokenType.CARET: exp.BitwiseXor},
+    {TokenType.AMP: exp.BitwiseAnd},
+)
 #: Functions whose first of three arguments is a bare unit, and these units: words of Spark's grammar, not columns.
 _UNIT_FIRST = ("DATEADD", "DATE_ADD", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMEDIFF")
 _UNITS = (
@@ -93,15 +100,50 @@ class IvmSpark(Spark):  # type: ignore[misc]
         FUNCTIONS: ClassVar[dict[str, Any]] = {k: v for k, v in Spark.Parser.FUNCTIONS.items() if k in _KNOWN} | {
             n: _unit_first(n) for n in _UNIT_FIRST
         }
-        BITWISE: ClassVar[dict[TokenType, Any]] = Spark.Parser.BITWISE | {
-            _UNSIGNED_SHIFT: lambda this, expression: exp.Anonymous(
-                this="SHIFTRIGHTUNSIGNED", expressions=[this, expression]
-            )
+        TERM: ClassVar[dict[TokenType, Any]] = {
+            TokenType.PLUS: exp.Add,
+            TokenType.DASH: exp.Sub,
+            TokenType.DPIPE: lambda this, expression: exp.DPipe(this=this, expression=expression, safe=True),
         }
         FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
             k: v for k, v in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "IF")
         }
+
+        def _parse_bitwise(self) -> exp.Expression | None:
+            """What Spark's grammar calls a value: all that binds before IN, LIKE, BETWEEN and IS, comparisons, too."""
+            return self._parse_operators(0)
+
+        def _parse_operators(self, level: int) -> exp.Expression | None:
+            """Operators of a level and of those that bind before it, from left to right."""
+            if level == len(_LEVELS):
+                return self._parse_shifts()
+            this = self._parse_operators(level + 1)
+            while self._match_set(_LEVELS[level]):
+                made, comments = _LEVELS[level][self._prev.token_type], self._prev_comments
+                this = self._build_predicate(made, this, self._parse_operators(level + 1), comments=comments)
+            return this
+
+        def _parse_shifts(self) -> exp.Expression | None:
+            this = self._parse_term()
+            while True:
+                if self._match_pair(TokenType.LT, TokenType.LT):
+                    this = self.expression(exp.BitwiseLeftShift(this=this, expression=self._parse_term()))
+                elif self._match_pair(TokenType.GT, TokenType.GT):
+                    this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
+                elif self._match(_UNSIGNED_SHIFT):
+                    operands = [this, self._parse_term()]
+                    this = self.expression(exp.Anonymous(this="SHIFTRIGHTUNSIGNED", expressions=operands))
+                else:
+                    return this
+
+        def _parse_factor_operand(self) -> exp.Expression | None:
+            """An operand with its collation, which binds before all operators."""
+            this = super()._parse_factor_operand()
+            while self._match(TokenType.COLLATE):
+                this = self.expression(exp.Collate(this=this, expression=self._parse_unary()))
+                self._normalize_collate(this)
+            return this
 
 
 #: What compares two operands.

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.plan.nodes import Column
-from ivm.sql.blocks import as_type
-from ivm.sql.dialect import function_name
+from ivm.sql.blocks import as_type, rewritten
+from ivm.sql.dialect import function_name, is_aggregate
 from ivm.sql.maps import decoded, encoded, has_map, sort_key
 from ivm.sql.refusals import UnsupportedError
 
 FIRST = "first() and any_value() give the smallest value of the group, last() the largest"
 LIST = "collect_list() and collect_set() are sorted"
 TEXT = "listagg() without an order is sorted"
+TIED_TEXT = "listagg() sorts what ties in its order"
 BY = "max_by() and min_by() take the largest (smallest) value where the order ties"
 MODE = "mode() takes the smallest of the most frequent values"
 TIES = "rows that tie in a window's order are ordered by all columns that the window's query reads"
@@ -47,6 +48,8 @@ _FIRST_OF_FRAME = ("first_value", "first", "any_value")
 _FIRST = ("first", "first_value", "any_value", "last", "last_value")
 _LISTS = ("collect_list", "collect_set", "array_agg")
 _TEXTS = ("listagg", "string_agg")
+#: Window functions that choose among the rows of their frame as they do among those of a group, whatever the order.
+_OF_THE_FRAME = ("collect_set", "max_by", "min_by", "mode")
 _CHOOSING = (*_FIRST, *_LISTS, *_TEXTS, "max_by", "min_by", "mode", "nth_value")
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -110,25 +113,50 @@ def settled(call: exp.Expression, type_: str = "") -> tuple[exp.Expression, str 
     if name in _LISTS:
         listed = _replaced(call, inner, _call(name, value)) if has_map(type_) else call
         return decoded(_call("SORT_ARRAY", listed), f"array<{type_}>"), LIST
-    if name in _TEXTS and not isinstance(call, exp.WithinGroup):
-        value, separator = arguments[0], exp.Literal.string("")
-        if len(arguments) > 1:  # NULL stands for none
-            separator = exp.Coalesce(this=arguments[1].copy(), expressions=[separator])
+    if name in _TEXTS:
+        value = arguments[0]
         value = value.expressions[0] if (distinct := isinstance(value, exp.Distinct)) else value
         collected = _replaced(
             call, inner, _call("COLLECT_SET" if distinct else "COLLECT_LIST", as_type(value, "string"))
         )
-        joined = _call("ARRAY_JOIN", _call("SORT_ARRAY", collected), separator)
-        return exp.Case(
-            ifs=[exp.If(this=exp.GT(this=_call("SIZE", collected), expression=exp.Literal.number(0)), true=joined)]
-        ), TEXT
-    if name in ("max_by", "min_by") and len(arguments) == 2:
-        order = arguments[1]
+        return _joined(_call("SORT_ARRAY", collected), arguments), TEXT
+    if name in ("max_by", "min_by"):
+        chosen, order, *number = arguments
         pair = _call("STRUCT", order, value)
-        return _replaced(call, inner, _call(name, arguments[0], _where_known(order, pair))), BY
+        return _replaced(call, inner, _call(name, chosen, _where_known(order, pair), *number)), BY
     if name == "mode" and len(arguments) == 1:
         return decoded(_replaced(call, inner, _call("MODE", value, exp.true())), type_), MODE
+    if isinstance(inner, exp.WithinGroup) and _leaves_ties(inner):
+        return _by_value_at_last(call), TIED_TEXT
     return call, None
+
+
+def _joined(texts: exp.Expression, arguments: Sequence[exp.Expression]) -> exp.Expression:
+    """What listagg() with these arguments makes of a list of texts: NULL of none."""
+    separator: exp.Expression = exp.Literal.string("")
+    if len(arguments) > 1:  # NULL stands for none
+        separator = exp.Coalesce(this=arguments[1].copy(), expressions=[separator])
+    some = exp.GT(this=_call("SIZE", texts), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=some, true=_call("ARRAY_JOIN", texts, separator))])
+
+
+def _leaves_ties(ordered: exp.WithinGroup) -> bool:
+    """Whether other texts may tie in the order by which listagg() joins them; of DISTINCT ones Spark lets none."""
+    _, name, arguments = _parts(ordered.this)
+    return (
+        name in _TEXTS
+        and not isinstance(arguments[0], exp.Distinct)
+        and all(key.this != arguments[0] for key in ordered.expression.expressions)
+    )
+
+
+def _by_value_at_last(call: exp.Expression) -> exp.Expression:
+    """A call of listagg() within whose order the joined texts are the last sort key."""
+    copy = call.copy()
+    ordered = copy.find(exp.WithinGroup)
+    value = as_type(_parts(ordered.this)[2][0].copy(), "string")
+    ordered.expression.append("expressions", exp.Ordered(this=value))
+    return copy
 
 
 def _parts(call: exp.Expression) -> tuple[exp.Expression, str, list[exp.Expression]]:
@@ -149,6 +177,42 @@ def _replaced(call: exp.Expression, inner: exp.Expression, new: exp.Expression) 
     """`new` in the place of `inner`, with its FILTER; what stands in for first() skips NULLs anyway."""
     condition = next((n for n in call.walk() if isinstance(n, exp.Filter)), None) if call is not inner else None
     return exp.Filter(this=new, expression=condition.expression.copy()) if condition is not None else new
+
+
+def settled_window(
+    window: exp.Window, columns: Sequence[Column], type_: str = ""
+) -> tuple[exp.Expression | None, frozenset[str]]:
+    """A window function with one value for each bag of rows that its query reads, and the rules that make it so.
+
+    No rules if it had one value already, no function where there is none. `columns` are those that the query reads,
+    `type_` is that of the function's `ordered_value`. Raises UnsupportedError for listagg() of bytes.
+    """
+    inner, name, arguments = _parts(window.this)
+    if name in _TEXTS:
+        if type_ == "binary":
+            raise UnsupportedError("clause", f"{name}() of binary values")
+        listed = _replaced(window.this, inner, _call("COLLECT_LIST", as_type(arguments[0], "string")))
+        texts, rules = settled_window(_over(window, listed), columns, "string")
+        return _joined(texts, arguments) if texts is not None else None, rules
+    if left_to_chance(window):
+        return by_peers(window, columns, type_), frozenset([TIES])
+    ordered = tie_broken(window, columns) if ties_matter(window) else window
+    rules = frozenset([TIES]) if ties_matter(window) else frozenset()
+    if name not in _OF_THE_FRAME and not isinstance(inner, exp.WithinGroup):
+        return ordered, rules
+    chosen, rule = settled(window.this, type_)
+
+    def over(node: exp.Expression) -> exp.Expression | None:
+        call = isinstance(node, exp.Filter | exp.WithinGroup) or is_aggregate(node)
+        return _over(ordered, node.copy()) if call else None
+
+    return rewritten(chosen, over), rules | ({rule} if rule else set())
+
+
+def chooses(window: exp.Window) -> bool:
+    """Whether a window function has one value only by comparing those of its frame's rows, not by their order alone."""
+    inner, name, _ = _parts(window.this)
+    return name in (*_TEXTS, *_OF_THE_FRAME) or isinstance(inner, exp.WithinGroup) or left_to_chance(window)
 
 
 def ties_matter(window: exp.Window) -> bool:

@@ -135,3 +135,9 @@ SELECT b.k, (SELECT max(element_at(transform(q.arr, X -> x + 1), 1)) FROM a q WH
 
 -- field_of_an_entry_of_with_that_is_called_as_another_table: full, round_trip
 WITH o AS (SELECT x, struct(k, x AS y) AS b FROM a) SELECT b.k FROM b WHERE EXISTS (SELECT 1 FROM o WHERE b.y = 2)
+
+-- order_by_what_is_selected_below_a_usual_limit: full, round_trip
+WITH c AS (SELECT k, st FROM a) SELECT q.k, count(*) AS n FROM (SELECT k, named_struct('u', -k, 'w', 1) AS st FROM c ORDER BY st.u LIMIT 10) q GROUP BY q.k
+
+-- order_by_what_is_selected_below_a_usual_offset: full, round_trip
+WITH c AS (SELECT k, st FROM a) SELECT q.k, b.y FROM (SELECT k, named_struct('u', -k, 'w', 1) AS st FROM c ORDER BY st.u OFFSET 30) q JOIN b ON b.k = q.k

@@ -153,3 +153,9 @@ SELECT DISTINCT n FROM (SELECT k, count(*) AS n FROM a GROUP BY k)
 
 -- pivot_of_texts_and_counts: incremental
 SELECT * FROM (SELECT k, x, s FROM a) PIVOT (count(*) AS n, max(s) AS m, first(s) AS f, count(DISTINCT s) AS d FOR x IN (1 AS one, 2 AS two))
+
+-- several_chosen_where_the_order_ties: incremental
+SELECT k, listagg(s, ',') WITHIN GROUP (ORDER BY x) AS l, max_by(s, x, 2) AS m, min_by(s, d, 2) AS n FROM a GROUP BY k
+
+-- several_chosen_where_the_order_ties_for_each_row: incremental
+SELECT b.k, (SELECT listagg(a.s, ',') WITHIN GROUP (ORDER BY a.x) FROM a WHERE a.k = b.k) AS l, (SELECT max_by(a.s, a.x, 2) FROM a WHERE a.k = b.k) AS m FROM b

@@ -111,3 +111,15 @@ SELECT k, last_value(s) OVER (PARTITION BY k ORDER BY x NULLS LAST RANGE BETWEEN
 
 -- windows_of_one_name: incremental
 SELECT q.k, q.r0, sum(q.x) OVER w AS r FROM (SELECT k, x, rank() OVER w AS r0 FROM a WINDOW w AS (ORDER BY x)) q WINDOW w AS (PARTITION BY q.k)
+
+-- chosen_in_a_frame: incremental
+SELECT k, x, max_by(s, x) OVER (PARTITION BY k) AS m, min_by(s, x) FILTER (WHERE x > 0) OVER (PARTITION BY k ORDER BY d) AS n, mode(s) OVER (PARTITION BY k) AS o, collect_set(s) OVER (PARTITION BY k) AS c FROM a
+
+-- texts_joined_in_a_frame: incremental
+SELECT k, d, listagg(s, ',') OVER (PARTITION BY k) AS l, string_agg(s, '|') OVER (PARTITION BY k ORDER BY d) AS r, listagg(s, ',') WITHIN GROUP (ORDER BY x DESC) OVER (PARTITION BY k) AS w, max_by(s, x) OVER (PARTITION BY k ORDER BY d ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM a
+
+-- chosen_in_a_frame_of_a_lateral_query: incremental
+SELECT b.k, b.n, q.m, q.l FROM b, LATERAL (SELECT a.x, max_by(a.s, a.x) OVER (PARTITION BY a.p) AS m, listagg(a.s, ',') OVER (ORDER BY a.d) AS l FROM a WHERE a.k = b.k) q
+
+-- maps_chosen_in_a_frame: incremental
+SELECT k, max_by(map('x', x), d) OVER (PARTITION BY k) AS m, mode(map('x', x)) OVER (PARTITION BY k) AS o FROM a

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+import sqlglot
+from sqlglot import exp
 
 from ivm.compile.checks import without_hidden_columns
 from ivm.compile.passes import parse_view
 from ivm.errors import ViewError
 from ivm.plan.nodes import Column, Relation
 from ivm.sql.clauses import with_windows
+from ivm.sql.dialect import IvmSpark
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.text import query_tree, relation_tables
 from tests.pure.duck import DuckAnalyzer
@@ -111,3 +114,35 @@ def test_what_has_other_columns_than_the_engine_says_is_no_defect(sql, message):
     (refused,) = parse_view("v", sql, dict(RELATIONS), Lenient()).refusals
     assert refused.code != "defect"
     assert re.search(message, refused.reason)
+
+
+def _without_parentheses(sql: str) -> exp.Expression:
+    tree = sqlglot.parse_one(f"SELECT {sql}", read=IvmSpark)
+    for parentheses in list(tree.find_all(exp.Paren)):
+        parentheses.replace(parentheses.this)
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("a | b & c", "a | (b & c)"),
+        ("a | b ^ c & d", "a | (b ^ (c & d))"),
+        ("a & b << c + d", "a & (b << (c + d))"),
+        ("a << b >> c >>> d", "((a << b) >> c) >>> d"),
+        ("a || b + c - d", "((a || b) + c) - d"),
+        ("a + b || c", "(a + b) || c"),
+        ("a || b COLLATE UTF8_LCASE = c", "(a || (b COLLATE UTF8_LCASE)) = c"),
+        ("a = b < c", "(a = b) < c"),
+        ("a = b IN (c, d)", "(a = b) IN (c, d)"),
+        ("a < b IS NOT NULL", "(a < b) IS NOT NULL"),
+        ("a = b LIKE c = d", "(a = b) LIKE (c = d)"),
+        ("NOT a = b BETWEEN c AND d = e AND f", "(NOT ((a = b) BETWEEN c AND (d = e))) AND f"),
+        ("a | b = c OR -a ^ b > c AND d", "((a | b) = c) OR ((((-a) ^ b) > c) AND d)"),
+    ],
+)
+def test_operators_bind_as_in_spark(written, meant):
+    """Subtrees are matched by their texts: what is no operand of Spark's must not be one of ours."""
+    assert _without_parentheses(written) == _without_parentheses(meant)
+    printed = [sqlglot.parse_one(text, read=IvmSpark).sql(IvmSpark) for text in (written, meant)]
+    assert _without_parentheses(printed[0]) == _without_parentheses(printed[1])

@@ -39,3 +39,7 @@ SELECT b.k, transform(q.l, x -> x.c1 + q.n) AS t FROM b LEFT JOIN (SELECT k, x *
 -- the values that PIVOT lists were compared as they are, not in their column's type
 SELECT * FROM (SELECT k, CAST(x AS STRING) AS t, y FROM a JOIN b USING (k)) PIVOT (sum(y) AS s FOR t IN (1 AS one, 2 AS two))
 SELECT * FROM (SELECT k, x, y FROM a JOIN b USING (k)) PIVOT (max(y) AS s FOR (k, x) IN ((1.5, '2') AS one, (2, 1) AS two))
+-- operators that Spark binds otherwise than sqlglot hid a grouping key, or a partition's, where it is no operand
+SELECT x, k, x | k & 1 AS z, x ^ k | 1 AS w, count(*) AS n FROM a GROUP BY x, k, x | k, k | 1
+SELECT k, x | k & 1 AS z, count(*) OVER (PARTITION BY x | k) AS n FROM a
+SELECT k + 1 AS u, '1' || k + 1 AS t, c = b IN (true) AS i, count(*) AS n FROM (SELECT k, x > 1 AS b, k > 2 AS c FROM a) GROUP BY k, k + 1, c, b, b IN (true)

@@ -35,7 +35,7 @@ from ivm.sql.dialect import GENERATORS, function_name, is_aggregate
 from ivm.sql.first_rows import first_rows
 from ivm.sql.maps import has_map
 from ivm.sql.refusals import UnsupportedError
-from ivm.sql.rules import TIES, by_peers, is_text, left_to_chance, settled, tie_broken, ties_matter
+from ivm.sql.rules import chooses, is_text, settled, settled_window, ties_matter
 
 if TYPE_CHECKING:
     from ivm.compile.queries.compiler import Compiler
@@ -205,21 +205,23 @@ class Subqueries:
                 return window
             if next(find_calls(n), None) is not n:
                 return None
-            # What a correlated query computes has no type yet.
-            columns = [c for r in self.compiler.units.relations.values() for c in r.columns]
-            binary = any(c.type == "binary" for c in columns) or not is_text(n)
-            call, rule = settled(n, "binary" if binary else "")
+            call, rule = settled(n, self._joined_type(n))
             self.compiler.units.rules |= {rule} if rule else set()
             return call.copy()
 
         return rewritten(node, swap)
+
+    def _joined_type(self, call: exp.Expression) -> str:
+        """The type of what listagg() joins, if it may be binary: what a correlated query computes has no type yet."""
+        columns = (c for r in self.compiler.units.relations.values() for c in r.columns)
+        return "binary" if any(c.type == "binary" for c in columns) or not is_text(call) else ""
 
     def _without_ties(self, node: exp.Select, block: Block, scope: Scope) -> exp.Select:
         """The query with window functions that have one value for each bag of rows.
 
         Rows that tie are ordered by all columns that it reads of its own tables.
         """
-        windows = [w for e in node.expressions for w in e.find_all(exp.Window) if ties_matter(w) or left_to_chance(w)]
+        windows = [w for e in node.expressions for w in e.find_all(exp.Window) if ties_matter(w) or chooses(w)]
         if not windows:
             return node
         read = {(c.table.lower(), c.name.lower()): c for e in node.expressions for c in e.find_all(exp.Column)}
@@ -230,7 +232,7 @@ class Subqueries:
         ties = {f"{_TIE}{i}": c for i, c in enumerate(own.values())}
         columns = [Column(name, t.type) for name, t in zip(ties, types, strict=True)]
         grouped = node.args.get("group") or any(has_calls(e) for e in node.expressions)
-        if grouped or (any(left_to_chance(w) for w in windows) and any(has_map(c.type) for c in columns)):
+        if grouped or (any(chooses(w) for w in windows) and any(has_map(c.type) for c in columns)):
             raise UnsupportedError(
                 "clause", "a correlated subquery with a window function over groups or maps, whose order may tie,"
             )
@@ -239,13 +241,13 @@ class Subqueries:
             return ties[n.name].copy() if isinstance(n, exp.Column) and n.name in ties else None
 
         for window in windows:
-            made = by_peers(window, columns, "") if left_to_chance(window) else tie_broken(window, columns)
+            made, rules = settled_window(window, columns, self._joined_type(window.this))
+            self.compiler.units.rules |= rules
             if made is None:
                 raise UnsupportedError(
                     "clause", f"{sql_of(window.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),"
                 )
             window.replace(rewritten(made, named))
-        self.compiler.units.rules.add(TIES)
         return node
 
     def correlated(self, node: exp.Expression, values: Scope, ctes: Ctes) -> exp.Query:

@@ -12,7 +12,7 @@ from ivm.sql.blocks import Block, Inline, Scope, leaf_column, leaf_item, rewritt
 from ivm.sql.calls import inner_column
 from ivm.sql.maps import check_calls
 from ivm.sql.refusals import UnsupportedError
-from ivm.sql.rules import TIES, by_peers, left_to_chance, tie_broken, ties_matter
+from ivm.sql.rules import settled_window
 
 
 def windowed(units: Units, blocks: list[Block], scopes: list[Scope], selected: Selected, inline: Inline) -> list[Block]:
@@ -64,13 +64,8 @@ def windowed(units: Units, blocks: list[Block], scopes: list[Scope], selected: S
     valued = units.ordered_types(core, {names[text]: body.this for text, body in bodies.items()})
     for text, body in bodies.items():
         assert isinstance(body, exp.Window)
-        made: exp.Expression | None = body
-        if left_to_chance(body):
-            made = by_peers(body, columns, valued[names[text]])
-            units.rules.add(TIES)
-        elif ties_matter(body):
-            made = tie_broken(body, columns)
-            units.rules.add(TIES)
+        made, rules = settled_window(body, columns, valued[names[text]])
+        units.rules |= rules
         if made is None:
             raise UnsupportedError(
                 "clause", f"{sql_of(body.this)} over a RANGE frame, whose rows may tie (give it a ROWS frame),"
