@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def no_spark_of_others(monkeypatch):
+    """No Spark of another test's is seen in this process."""
+    monkeypatch.setattr("ivm.session._elsewhere", lambda: False)
+
+
 @pytest.fixture
 def without_a_jvm(monkeypatch):
-    """Spark's functions are built in this process, as over Connect, and no Spark of another test's is seen in it."""
+    """Spark's functions are built in this process, as over Connect."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    monkeypatch.setattr("ivm.session._elsewhere", lambda: False)
 
 
 @pytest.fixture(scope="session")
