@@ -41,7 +41,7 @@ def old_calendar(path: str, delta: DeltaTable) -> str:
     for i in np.flatnonzero(~_recent(files, dates)):
         name = unquote(files["path"][int(i)].as_py())
         # A shallow clone's files are another table's.
-        if ":/" in name or _is_old(folder / name):
+        if ":/" in name or _says_so(folder / name):
             return "dates before 1582 may stand in files of Spark's old calendar"
     return ""
 
@@ -59,13 +59,17 @@ def _dated(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_date(column.type))
 
 
+def _says_so(file: Location) -> bool:
+    """Whether a file says that its dates are of the old calendar; one that can't be read tells whoever reads it."""
+    try:
+        return _is_old(file)
+    except (OSError, pa.ArrowException):  # which isn't kept: the next time it may be readable
+        return False
+
+
 @functools.lru_cache(maxsize=_KEPT)
 def _is_old(file: Location) -> bool:
-    """Whether a file says that its dates are of the old calendar; one that can't be read tells whoever reads it."""
     file_system, name = file.arrow()
-    try:
-        told = pq.read_metadata(name, filesystem=file_system).metadata or {}
-    except (OSError, pa.ArrowException):
-        return False
+    told = pq.read_metadata(name, filesystem=file_system).metadata or {}
     major = told.get(_WRITER, b"").split(b".")[0]
     return _LEGACY in told or (major.isdigit() and int(major) < 3)

@@ -44,6 +44,14 @@ def test_days_that_no_statistics_tell_are_taken_for_old(tmp_path):
     assert converted(tmp_path / "list", pa.table({"d": [[NEW]], "e": [NEW]}), LEGACY)
 
 
+def test_a_file_that_can_not_be_read_is_asked_again(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(calendars.pq, "read_metadata", lambda *_, **__: (_ for _ in ()).throw(OSError("gone for now")))
+        assert converted(tmp_path / "t", pa.table({"d": [OLD]}), LEGACY) == ""
+    path = str(tmp_path / "t")
+    assert old_calendar(path, native.table(path))
+
+
 def test_recent_days_and_other_types_open_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(calendars, "_is_old", None)
     for name, rows in {"t": pa.table({"d": [NEW]}), "u": pa.table({"k": [1]})}.items():
