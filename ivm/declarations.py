@@ -207,7 +207,7 @@ class Declarations:
         if self._spark is None:
             self._owns = self._starting is not None or active_session() is None
             self._spark = self._starting.result() if self._starting is not None else self._start()()
-        check_visible(self._spark, self.context.layout.base, self.context.layout.internal)
+        check_visible(self._spark, self.context.layout.base, self.context.layout.scratches)
         return self._spark
 
     def _start(self) -> Callable[[], SparkSession]:

@@ -24,16 +24,18 @@ if TYPE_CHECKING:
 
 #: Files of a folder that executors read: more than one of them gets some.
 FILES = 8
+#: How often it is asked while others remove the files meanwhile.
+TRIES = 5
 
 _lock = threading.Lock()
 _asked: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
 def check_visible(spark: SparkSession, root: Location, beside: Location) -> None:
-    """Raises UnseenError where Spark doesn't see `root`; `beside` is the location under it that is ours to write to.
+    """Raises UnseenError where Spark doesn't see `root`; `beside` is a location under it that is ours to write to.
 
     A store is asked for once, a folder once for each root. Where this process may not write, nothing is asked: it will
-    write nothing.
+    write nothing. Others may remove what lies in `beside` at any time, and do so where this process dies.
     """
     place = root.url if root.local else "/".join(root.url.split("/")[:3])
     with _lock:
@@ -54,23 +56,28 @@ def _apart(spark: SparkSession) -> bool:
 
 
 def _ask(spark: SparkSession, root: Location, beside: Location, apart: bool) -> None:
-    made = next((place for place in (root, beside) if root.local and not place.exists()), None)
-    token = secrets.token_hex(8)
-    folder = beside / f"seen-{token}"
-    try:
-        for i in range(FILES if root.local else 1):
-            (folder / f"{i}.txt").write(token.encode())
-    except (OSError, StorageError):
-        with suppress(OSError, StorageError):
-            folder.drop()
-        return
-    trouble: Exception | None = None
-    try:
-        found = spark.read.text(folder.spark)  # Spark lists the files already here
-        seen = not apart or {row[0] for row in found.collect()} == {token}
-    except Exception as error:  # noqa: BLE001 - each file system inside Spark raises classes of its own
-        seen, trouble = False, error
-    folder.drop()
+    within = (root, beside.parent, beside)
+    made = next((place for place in within if root.local and not place.exists()), None)
+    for _ in range(TRIES):
+        folder = beside / f"seen-{secrets.token_hex(8)}"
+        names = [f"{i}.txt" for i in range(FILES if root.local else 1)]
+        try:
+            for name in names:
+                (folder / name).write(folder.name.encode())
+        except (OSError, StorageError):
+            with suppress(OSError, StorageError):
+                folder.drop()
+            return
+        trouble: Exception | None = None
+        try:
+            found = spark.read.text(folder.spark)  # Spark lists the files already here
+            seen = not apart or {row[0] for row in found.collect()} == {folder.name}
+        except Exception as error:  # noqa: BLE001 - each file system inside Spark raises classes of its own
+            seen, trouble = False, error
+        swept = not seen and not set(names) <= set(folder.names())  # by another process, before they were read
+        folder.drop()
+        if not swept:
+            break
     if not seen:
         if made is not None and not any(made.files()):
             made.drop()

@@ -151,9 +151,14 @@ class Layout:
         """
         return self.internal / "staging" / f"{epoch}_{attempt}" / what
 
+    @property
+    def scratches(self) -> Location:
+        """What a process puts here, the next refresh of any process removes."""
+        return self.internal / "scratch"
+
     def scratch(self, epoch: int, attempt: str) -> Location:
         """Where one attempt at an epoch puts what it reads."""
-        return self.internal / "scratch" / f"{epoch}_{attempt}"
+        return self.scratches / f"{epoch}_{attempt}"
 
     def sweep(self, kept: Collection[str]) -> None:
         """Remove what attempts that are over left behind.
@@ -172,7 +177,7 @@ class Layout:
 
     def _swept(self) -> Iterator[Location]:
         yield from (self.internal / "staging").list()
-        yield from (self.internal / "scratch").list()
+        yield from self.scratches.list()
         for unit in self.traces.list():
             yield from unit.list()
         for folder in (self.programs, self.statements, self.checks):

@@ -13,6 +13,8 @@ from ivm.errors import ConfigError
 from ivm.refresh.brief import is_brief
 from ivm.refresh.run import step_plan
 
+#: The pure tests' own conftest puts another in its place.
+ELSEWHERE = session._elsewhere
 #: What the scene is made ready for.
 BEFORE = "refresh"
 
@@ -114,6 +116,7 @@ def test_only_a_local_jvm_of_ours_is_started_so(started, monkeypatch, brief, oth
 def test_a_session_of_another_thread_has_settings_of_its_own(started, monkeypatch):
     from pyspark import SparkContext
 
+    monkeypatch.setattr(session, "_elsewhere", ELSEWHERE)
     assert session.starts_plain()
     monkeypatch.setattr(SparkContext, "_active_spark_context", object())
     assert not session.starts_plain()

@@ -10,7 +10,9 @@ import pytest
 import ivm
 from ivm.errors import UnseenError
 from ivm.parameters import location
+from ivm.storage.folder import PARTIAL
 from ivm.storage.location import Location
+from ivm.trace.store import Layout
 from ivm.visible import FILES, check_visible
 
 
@@ -38,7 +40,7 @@ class Session:
 
 def asked(session: Session, root: Path | str) -> None:
     place = Location.of(str(root))
-    check_visible(session, place, place / "_ivm")
+    check_visible(session, place, Layout(place).scratches)
 
 
 def test_a_folder_costs_nothing_on_local_spark(tmp_path):
@@ -56,7 +58,7 @@ def test_executors_elsewhere_are_asked_once(tmp_path):
     assert not [f for f in tmp_path.rglob("*") if f.is_file()]
 
 
-@pytest.mark.parametrize("there", ["", "root", "root/_ivm"])
+@pytest.mark.parametrize("there", ["", "root", "root/_ivm", "root/_ivm/scratch"])
 def test_a_folder_that_executors_do_not_see(there, tmp_path):
     (tmp_path / there).mkdir(exist_ok=True, parents=True)
     before = sorted(tmp_path.rglob("*"))
@@ -79,6 +81,40 @@ def test_executors_that_read_another_folder_of_that_name(tmp_path):
     session._rows = lambda place: [("another",)] * FILES
     with pytest.raises(UnseenError):
         asked(session, tmp_path / "root")
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_files_that_another_process_sweeps_away_are_put_there_again(after, tmp_path):
+    session = Session("spark://m:7077")
+    layout = Layout(Location.of(str(tmp_path / "root")))
+
+    def swept(place: Location) -> list[tuple[str]]:
+        found = Session._rows(session, place)
+        if session.jobs == 1:
+            layout.sweep(())
+            if not after:
+                raise FileNotFoundError(f"File {place} does not exist")
+        return found
+
+    session._rows = swept
+    asked(session, tmp_path / "root")
+    assert session.jobs == (1 if after else 2)
+    assert not [f for f in tmp_path.rglob("*") if f.is_file()]
+
+
+def test_what_a_dead_process_asked_with_is_swept_away(tmp_path):
+    session, layout = Session("spark://m:7077"), Layout(Location.of(str(tmp_path / "root")))
+
+    def dies(place: Location) -> list[tuple[str]]:
+        raise KeyboardInterrupt
+
+    session._rows = dies
+    with pytest.raises(KeyboardInterrupt):
+        asked(session, tmp_path / "root")
+    left = next(layout.scratches.list()[0].files())
+    left.copy(left.parent / f"9{PARTIAL}")
+    layout.sweep(())
+    assert not list(layout.internal.files())
 
 
 def test_a_root_that_may_not_be_written_to_is_not_asked_about(tmp_path):
