@@ -21,6 +21,7 @@ from ivm.feed.moved_files import Moved, UntoldError, by_arrow, by_spark, moved
 from ivm.feed.source import Snapshot
 from ivm.feed.states import ones
 from ivm.lake import hiding, native, parquet
+from ivm.lake.calendars import old_in_commits
 from ivm.lake.shapes import plain
 from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import Column
@@ -113,11 +114,14 @@ def expected_changes(snapshot: Snapshot, since: int, upto: int, columns: Sequenc
 
 
 def fed_here(snapshot: Snapshot, since: int, upto: int) -> bool:
-    """Whether the changes are delta-rs's to read: of a table with too many vectors for it where these have few."""
-    if not snapshot.by_spark:
-        return True
-    fed = snapshot.searched and snapshot.commits.fed(since + 1, upto)
-    return fed and hiding.fits(snapshot.path, since + 1, upto)
+    """Whether the changes are this process's to read: of a table with too many vectors for it where these have few.
+
+    Files of the old calendar, which the table may have no more, are Spark's.
+    """
+    fed = snapshot.commits.fed(since + 1, upto)
+    if snapshot.by_spark and not (snapshot.searched and fed and hiding.fits(snapshot.path, since + 1, upto)):
+        return False
+    return not old_in_commits(snapshot.path, snapshot.schema, since + 1, upto, fed)
 
 
 def _here(snapshot: Snapshot, since: int, upto: int, columns: Sequence[str], most: int) -> pa.Table | None:

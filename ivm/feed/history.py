@@ -48,7 +48,7 @@ class Commits(Protocol):
         """Why the feed of these versions can't be read as one; empty where nothing speaks against it."""
 
     def fed(self, first: int, last: int) -> bool:
-        """Whether the feed was on before these versions and at their end; else their files tell what changed."""
+        """Whether the feed was on before these versions and at the newest; else their files tell what changed."""
 
     def gained(self, first: int, last: int) -> int | None:
         """How many rows the table has more after these versions than before them; None where the log doesn't say."""
@@ -108,10 +108,11 @@ class LogFolder:
     """The commits in a `_delta_log`, read without Spark.
 
     `by_files`: the table has no feed; its changes are those of its files (`ivm.feed.moved_files`), which every commit
-    tells.
+    tells. Whether it has one is known of the version `newest`.
     """
 
     path: str
+    newest: int
     by_files: bool = False
 
     def fingerprint(self, version: int) -> str:
@@ -144,7 +145,7 @@ class LogFolder:
         if self.by_files:
             return False
         try:
-            switched = any(self.entry(v).feed for v in range(first, last + 1))
+            switched = any(self.entry(v).feed for v in range(first, max(last, self.newest) + 1))
             return not switched or feed_is_on(native.table(self.path, first - 1).metadata().configuration)
         except Exception:  # noqa: BLE001 - whatever keeps that version from being opened, the feed isn't relied on
             return False

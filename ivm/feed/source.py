@@ -7,7 +7,7 @@ gap is never an empty delta.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -28,6 +28,7 @@ from ivm.storage.objects import trouble
 from ivm.table.spark import SparkTable
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
 #: What tells a day, as the types of an effective date.
@@ -127,17 +128,37 @@ def _inspect_native(source: Source, place: Location, lane: str) -> Snapshot:
     schema = delta.schema().to_json()
     columns = columns_of(schema)
     _require_declared(source, columns)
-    commits = LogFolder(path, by_files=not feed_is_on(metadata.configuration))
-    refused = _refused(source, native.refusal(delta) or old_calendar(path, delta), lane)
     version = delta.version()
-    searched = lane == "auto" and refused != "" and refused == native.many_vectors(delta)
+    commits = LogFolder(path, version, by_files=not feed_is_on(metadata.configuration))
+    refused, searched = _read_by(source.name, path, delta, lane)
     return Snapshot(
         source.name, version, str(metadata.id), columns, path, refused, schema,
         commits.fingerprint(version), metadata.configuration, commits, searched,
     )  # fmt: skip
 
 
-def _refused(source: Source, why: str, lane: str) -> str:
+def as_of(snapshot: Snapshot, version: int | None, lane: str) -> Snapshot:
+    """A snapshot whose rows are read as of a version: by whom is asked of the files that it held.
+
+    Raises SourceError as `inspect` does. What only Spark reads stays so.
+    """
+    if version in (None, snapshot.version) or (snapshot.by_spark and not snapshot.searched):
+        return snapshot
+    try:
+        delta = native.table(snapshot.path, version)
+    except (DeltaError, OSError):  # it is gone, which whoever reads it says
+        return snapshot
+    refused, searched = _read_by(snapshot.name, snapshot.path, delta, lane)
+    return replace(snapshot, by_spark=refused, searched=searched)
+
+
+def _read_by(name: str, path: str, delta: DeltaTable, lane: str) -> tuple[str, bool]:
+    """Why Spark reads a table, "" where delta-rs does, and whether DuckDB's reader may find rows in it."""
+    refused = _refused(name, path, native.refusal(delta) or old_calendar(path, delta), lane)
+    return refused, lane == "auto" and refused != "" and refused == native.many_vectors(delta)
+
+
+def _refused(name: str, place: str, why: str, lane: str) -> str:
     """Why Spark reads a source, "" where delta-rs does.
 
     Raises SourceError where the native lane is set and delta-rs can't be trusted with it.
@@ -145,17 +166,14 @@ def _refused(source: Source, why: str, lane: str) -> str:
     found = reads(lane, why)
     if found.lane is Lane.NOBODY:
         raise SourceError(
-            (
-                f"Source {source.name!r} ({source.location}) can't be read by delta-rs alone, "
-                f"as the lane native asks: {why}."
-            ),
+            f"Source {name!r} ({place}) can't be read by delta-rs alone, as the lane native asks: {why}.",
             "Set lane auto: Spark then reads this source, and delta-rs those that it can.",
         )
     return found.reason if found.lane is Lane.SPARK else ""
 
 
 def _inspect_spark(source: Source, path: str, spark: Session, lane: str, why: str) -> Snapshot:
-    refused = _refused(source, why, lane)
+    refused = _refused(source.name, source.location, why, lane)
     if spark is None:
         raise SourceError(
             f"Source {source.name!r} at {path} needs a Spark session to be read.",

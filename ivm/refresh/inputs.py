@@ -20,7 +20,7 @@ from ivm.engine.rows import Rows, StagedRows, few, stage
 from ivm.feed.deltas import GapError, expected_changes, fed_here, source_delta
 from ivm.feed.found import FoundRows
 from ivm.feed.input import Accumulators, Input
-from ivm.feed.source import Snapshot, count_rows
+from ivm.feed.source import Snapshot, as_of, count_rows
 from ivm.feed.states import ones
 from ivm.lake.shapes import arrow_schema
 from ivm.names import WEIGHT
@@ -64,8 +64,11 @@ class Inputs:
         self.outcomes = outcomes
         self.scratch = scratch
         self.manifest: Manifest = base(context, plan)
-        #: The sources as they are now, and those that can't be looked at, with the reason.
-        self.snapshots, self.missing = context.survey()
+        #: The sources as they are now, to be read as planned, and those that can't be looked at, with the reason.
+        snapshots, self.missing = context.survey()
+        self.snapshots = {
+            n: as_of(s, plan.sources[n].version, context.lane) if n in plan.sources else s for n, s in snapshots.items()
+        }
         self.units: dict[str, Unit] = {u.name: u for c in context.compiled.values() for u in c.program.units}
         self._deltas: dict[str, Rows | None] = {}
         #: Whether a delta changes some columns.

@@ -157,6 +157,19 @@ def test_a_change_of_partitioning_is_a_gap(tmp_path):
     write_deltalake(path, pa.table({"k": [1], "v": [1]}), configuration=feed)
     write_deltalake(path, pa.table({"k": [2], "v": [2]}), mode="overwrite", partition_by=["k"], schema_mode="overwrite")
     write_deltalake(path, pa.table({"k": [3], "v": [3]}), mode="append")
-    commits = LogFolder(path)
+    commits = LogFolder(path, 2)
     assert commits.broken(1, 2) == "the partitioning changed at version 1"
     assert commits.broken(2, 2) == ""
+
+
+def test_a_feed_that_came_after_the_commits_that_are_asked_for(tmp_path):
+    path = str(tmp_path / "t")
+    for value in range(3):
+        write_deltalake(path, pa.table({"v": [value]}), mode="append")
+    assert not look(Path(path)).commits.fed(2, 2)
+    DeltaTable(path).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    write_deltalake(path, pa.table({"v": [4]}), mode="append")
+    commits = look(Path(path)).commits
+    assert not commits.fed(2, 2), "an epoch that was planned before"
+    assert not commits.fed(2, 4)
+    assert commits.fed(4, 4)

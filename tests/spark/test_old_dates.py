@@ -38,3 +38,22 @@ def test_views_over_files_of_the_old_calendar(lake, spark):
             report = pipe.refresh()
             assert {v.strategy for v in report.views.values()} <= {"incremental", "unchanged"}, (statement, report)
             lake.compare(pipe, statement)
+
+
+@pytest.mark.parametrize("feed", [True, False])
+def test_old_files_that_came_and_went_between_two_refreshes(lake, spark, feed):
+    lake.table("t", "k bigint, d date", rows=0)
+    ref = lake.ref("t")
+    spark.sql(f"ALTER TABLE {ref} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = '{str(feed).lower()}')")
+    spark.sql(f"INSERT INTO {ref} VALUES (1, DATE'2024-01-01')")
+    pipe = lake.pipeline({"days": "SELECT d, count(*) AS n FROM t GROUP BY d", "all": "SELECT k, d FROM t"})
+    assert pipe.refresh().ok
+    with configured(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}):
+        spark.sql(f"INSERT INTO {ref} VALUES (2, DATE'1500-02-10')")
+    with configured(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}):
+        spark.sql(f"OPTIMIZE {ref}")
+        assert pipe.refresh().ok
+        lake.compare(pipe, "OPTIMIZE")
+        spark.sql(f"INSERT OVERWRITE {ref} SELECT k, d FROM {ref} WHERE k = 2")
+        assert pipe.refresh().ok
+        lake.compare(pipe, "INSERT OVERWRITE")
