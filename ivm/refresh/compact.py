@@ -40,6 +40,7 @@ from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
 from ivm.session import error_text
 from ivm.storage.location import Location
+from ivm.table.archived import archived
 from ivm.table.own import own
 from ivm.table.protocol import Commit, Table, Verb
 from ivm.times.ranges import Ranges, with_epoch, within
@@ -156,7 +157,7 @@ def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
     texts = {epoch: f.read().decode() for f, epoch in sorted(old.items()) if f.name.endswith(".jsonl")}
     if texts:
         rows = pa.table({"epoch": pa.array(texts, pa.int64()), "results": pa.array(texts.values(), pa.string())})
-        own(layout.archived_checks).append(rows, Commit(context.app("checks", "archive"), max(texts)), CONFIGURATION)
+        archived(layout.archived_checks, rows, rows.column_names, context.app("checks", "archive"), CONFIGURATION)
     for file in old:
         file.drop()
     archive_results(context, first, needed)
