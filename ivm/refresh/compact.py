@@ -33,6 +33,7 @@ from ivm.refresh.definitions import difference
 from ivm.refresh.epochs import CONFIGURATION
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import TABLE, heads_of, inspect_tables, paths
+from ivm.refresh.living import of_one
 from ivm.refresh.paying import make_paying
 from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Failure, Manifest, UnitState, to_json
@@ -313,7 +314,7 @@ def _frontier(context: Context, manifest: Manifest, unit: str, keep_epochs: int)
     readers = [
         s.cursors[unit].epoch
         for n, s in manifest.units.items()
-        if unit in s.cursors and (n in declared or n.split("__")[0] in context.broken)
+        if unit in s.cursors and (n in declared or of_one(n, context.broken))
     ]
     return max(0, min([manifest.epoch - keep_epochs, manifest.units[unit].epoch, *readers]))
 
