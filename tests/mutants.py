@@ -180,6 +180,8 @@ PROTOCOL: tuple[Mutant, ...] = (
     ("frontiers move without a commit", "ivm/refresh/compact.py", "    if changed:\n", "    if False:\n"),
     ("compaction sums batches that don't count", "ivm/refresh/compact.py",
      "{within(state.batches, epoch)}{grouped}", "true{grouped}"),
+    ("compaction lists batches that it left as they were", "ivm/refresh/compact.py",
+     "(_summed(unit) or not own(_sums(context, name, state)).exists())", "True"),
     ("cursors don't learn the versions that were published", "ivm/refresh/publish.py",
      "state = with_upstream_versions(units[outcome.unit], units)", "state = units[outcome.unit]"),
     ("cursors stay", "ivm/refresh/incremental.py",

@@ -1,6 +1,6 @@
 """Results of checks of epochs that the epoch log lets go: from their own table to the archive, beside the log's events.
 
-A stop between the two writes leaves some in both: reading the archive, take each epoch once.
+A stop between the two writes leaves some in both: reading both, take each epoch once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ivm.refresh.context import Context
 from ivm.refresh.epochs import CONFIGURATION
+from ivm.table.archived import archived
 from ivm.table.own import own
 from ivm.table.protocol import Commit
 
@@ -22,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 def archive_results(context: Context, first: int, needed: Sequence[int]) -> None:
     """Move the results of epochs before `first`, but those that are `needed`, as JSON lines a row an epoch."""
-    results, archive = own(context.layout.check_results), own(context.layout.archived_checks)
+    results = own(context.layout.check_results)
     if not results.exists():
         return
     listed = "".join(f" AND epoch <> {int(e)}" for e in needed)
@@ -41,6 +42,11 @@ def archive_results(context: Context, first: int, needed: Sequence[int]) -> None
             "results": pa.array(["".join(json.dumps(r, default=str) + "\n" for r in rs) for _, rs in grouped]),
         }
     )
-    app = context.app("check_results", "archive")
-    archive.append(texts, Commit(app, max(e for e, _ in grouped)), CONFIGURATION)
+    archived(
+        context.layout.archived_checks,
+        texts,
+        texts.column_names,
+        context.app("check_results", "archive"),
+        CONFIGURATION,
+    )
     results.delete(lambda _: old, Commit(owner=context.log.identity))

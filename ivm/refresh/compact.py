@@ -29,9 +29,11 @@ from ivm.planner.lanes import Lane
 from ivm.refresh.archive import archive_results
 from ivm.refresh.arrangements import Arranged, Followed, arrangements, compacted, drop_damaged, followed
 from ivm.refresh.context import Context
+from ivm.refresh.definitions import difference
 from ivm.refresh.epochs import CONFIGURATION
 from ivm.refresh.guard import step
 from ivm.refresh.integrity import TABLE, heads_of, inspect_tables, paths
+from ivm.refresh.living import of_one
 from ivm.refresh.paying import make_paying
 from ivm.refresh.published_table import PublishedTable
 from ivm.refresh.records import Failure, Manifest, UnitState, to_json
@@ -39,6 +41,7 @@ from ivm.rewrite.accumulators import accumulator_columns, accumulators
 from ivm.rewrite.timed import DAY
 from ivm.session import error_text
 from ivm.storage.location import Location
+from ivm.table.archived import archived
 from ivm.table.own import own
 from ivm.table.protocol import Commit, Table, Verb
 from ivm.times.ranges import Ranges, with_epoch, within
@@ -82,7 +85,7 @@ def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compacti
             "Run it again after `ivm refresh`, which finishes that epoch.",
         )
     make_paying(context, manifest)
-    units = {u.name: u for c in context.compiled.values() for u in c.program.units}
+    units = _built_by(context, manifest)
     done: list[Compaction] = []
     rewritten: set[str] = set()
     left_out: dict[str, str] = {}
@@ -110,7 +113,7 @@ def compact(context: Context, keep_epochs: int, least: int = 0) -> list[Compacti
         except Exception as error:  # noqa: BLE001 - one unit's failure must not stop the others
             left_out[name] = f"its state can't be compacted: {error_text(error) or type(error).__name__}"
             return [Compaction(context.layout.table(name, state.public), 0, 0, 0, 0, left_out[name])]
-        if not _by_day(state) and (unit is not None or name in context.compiled):
+        if not _by_day(state) and (_summed(unit) or not own(_sums(context, name, state)).exists()):
             rewritten.add(name)
         return found
 
@@ -155,7 +158,7 @@ def _archive(context: Context, keep: int, needed: Sequence[int]) -> None:
     texts = {epoch: f.read().decode() for f, epoch in sorted(old.items()) if f.name.endswith(".jsonl")}
     if texts:
         rows = pa.table({"epoch": pa.array(texts, pa.int64()), "results": pa.array(texts.values(), pa.string())})
-        own(layout.archived_checks).append(rows, Commit(context.app("checks", "archive"), max(texts)), CONFIGURATION)
+        archived(layout.archived_checks, rows, rows.column_names, context.app("checks", "archive"), CONFIGURATION)
     for file in old:
         file.drop()
     archive_results(context, first, needed)
@@ -174,7 +177,7 @@ def _unit(
         # Its batches are the revisions, which stay readable: only files are rewritten.
         return [_files(p, owner, hours) for p in _companion(context, name, state) if own(p).exists()]
     done = []
-    if unit is not None and unit.reduce is not None and unit.reduce.linear:
+    if unit is not None and _summed(unit):
         done.append(_accumulators(context, unit, state, held))
     if own(trace := context.layout.output_trace(name, state.output_generation)).exists():
         done.append(_output_trace(trace, frontier, state, held, owner))
@@ -183,6 +186,29 @@ def _unit(
         found = table.choice(Verb.VACUUM)
         done.append(_by_spark(context, table, hours) if found.lane is Lane.SPARK else _files(path, owner, hours))
     return done
+
+
+def _built_by(context: Context, manifest: Manifest) -> dict[str, Unit]:
+    """By name, the units that state was built by.
+
+    A view that was edited since it was refreshed tells nothing of its state, whatever its units are called.
+    """
+    cache, states = context.layout.programs, manifest.units
+    return {
+        unit.name: unit
+        for compiled in context.compiled.values()
+        for unit in compiled.program.units
+        if unit.name in states and not difference(states[unit.name].definition, compiled, cache)
+    }
+
+
+def _summed(unit: Unit | None) -> bool:
+    """Whether batches of accumulators can be summed into one: only what a unit does tells how."""
+    return unit is not None and unit.reduce is not None and unit.reduce.linear
+
+
+def _sums(context: Context, name: str, state: UnitState) -> str:
+    return context.layout.accumulator_trace(name, state.generation)
 
 
 def _batches(state: UnitState) -> int:
@@ -261,7 +287,7 @@ def _companion(context: Context, name: str, state: UnitState) -> list[str]:
     return [
         layout.table(name, False),
         layout.output_trace(name, state.output_generation),
-        layout.accumulator_trace(name, state.generation),
+        _sums(context, name, state),
     ]
 
 
@@ -288,7 +314,7 @@ def _frontier(context: Context, manifest: Manifest, unit: str, keep_epochs: int)
     readers = [
         s.cursors[unit].epoch
         for n, s in manifest.units.items()
-        if unit in s.cursors and (n in declared or n.split("__")[0] in context.broken)
+        if unit in s.cursors and (n in declared or of_one(n, context.broken))
     ]
     return max(0, min([manifest.epoch - keep_epochs, manifest.units[unit].epoch, *readers]))
 
@@ -299,7 +325,7 @@ def _accumulators(context: Context, unit: Unit, state: UnitState, held: Sequence
     Groups that vanished go, and so do batches of failed attempts.
     """
     assert unit.reduce is not None
-    path, commit = context.layout.accumulator_trace(unit.name, state.generation), Commit(owner=context.log.identity)
+    path, commit = _sums(context, unit.name, state), Commit(owner=context.log.identity)
     table = own(path, context.limits)
     before = _shape(table)
     if before[1] > 1 or len(state.batches) > 1:

@@ -27,6 +27,7 @@ from ivm.errors import IvmError, StateError
 from ivm.refresh.records import EpochPlan, Manifest, Outcome, from_json, to_json
 from ivm.refresh.upstream import with_readers_failed
 from ivm.storage.lock import Fence
+from ivm.table.archived import archived
 from ivm.table.growing import FEW_FILES, GrowingTable
 from ivm.table.own import own
 from ivm.table.protocol import Commit
@@ -44,6 +45,8 @@ _SCHEMA = pa.schema(
         ("detail", pa.string()),
     ]
 )
+#: What tells events apart.
+_KEY = ("epoch", "status", "unit", "at")
 #: Its history is of no use to anybody: a checkpoint every few commits, which forgets the files that are gone (else it
 #: would list a week's), and what lies before it is removed.
 CONFIGURATION = {
@@ -293,7 +296,7 @@ class EpochLog:
 
         Events of epochs that are `needed` stay. Where many commits' small files are left, one file takes their place.
         The archive is an ordinary Delta table of the same columns. A stop between the two writes leaves events in both:
-        reading the archive, take each event once.
+        reading both, take each event once.
         """
         events = self.events()
         first = self.next_epoch() - keep
@@ -303,7 +306,7 @@ class EpochLog:
         if old:
             self.ask()
             app = f"ivm/{self.pipeline}/{self.identity}/archive"
-            own(archive).append(_rows(old), Commit(app, max(e.epoch for e in old)), CONFIGURATION)
+            archived(archive, _rows(old), _KEY, app, CONFIGURATION)
         self.ask()
         self._table.keep_only(_rows([e for e in events if e.epoch >= first or e.epoch in needed]), self.identity)
         return len(old)

@@ -63,12 +63,13 @@ def freshness(context: Context, view: str, now: datetime | None = None) -> Fresh
     state = manifest.units.get(view)
     if state is None or state.version is None:
         return Freshness(target, None, "it has not been refreshed yet")
-    waits = [(since, "rows leave or enter it by time") for since in _clocks(context, manifest, state)]
+    waits: list[tuple[datetime, str]] = []
     try:
-        for source, cursor in _read(context, manifest, state):
-            since = _since(context, source, cursor)
-            if since is not None:
-                waits.append((since, f"version {(cursor.version or 0) + 1} of source {source!r} has not been read"))
+        for reader, relation, cursor in _read(context, manifest, state):
+            if is_clock(relation):
+                waits.append((_passes(reader, relation, cursor), "rows leave or enter it by time"))
+            elif (since := _since(context, relation, cursor)) is not None:
+                waits.append((since, f"version {(cursor.version or 0) + 1} of source {relation!r} has not been read"))
     except IvmError as error:
         return Freshness(target, None, str(error))
     now = now or as_time(as_instant(context.clock()))
@@ -79,14 +80,10 @@ def freshness(context: Context, view: str, now: datetime | None = None) -> Fresh
     return Freshness(target, now - since, why)
 
 
-def _clocks(context: Context, manifest: Manifest, state: UnitState) -> Iterator[datetime]:
-    """From when on a unit's temporal filters, or those of what it reads, let other rows pass than the published."""
-    for relation, cursor in state.cursors.items():
-        if is_clock(relation):
-            since = due_from(relation, cursor.version or 0, state.settings.get(TIME_ZONE, ""))
-            yield as_time(cursor.version or 0) if since is None else since
-        elif relation in manifest.units:
-            yield from _clocks(context, manifest, manifest.units[relation])
+def _passes(reader: UnitState, clock: str, cursor: Cursor) -> datetime:
+    """From when on a unit's temporal filter may let other rows pass than the published."""
+    since = due_from(clock, cursor.version or 0, reader.settings.get(TIME_ZONE, ""))
+    return as_time(cursor.version or 0) if since is None else since
 
 
 def _since(context: Context, name: str, cursor: Cursor) -> datetime | None:
@@ -110,10 +107,10 @@ def _since(context: Context, name: str, cursor: Cursor) -> datetime | None:
     return since
 
 
-def _read(context: Context, manifest: Manifest, state: UnitState) -> Iterator[tuple[str, Cursor]]:
-    """Up to which commit a unit has read each source, directly or through other units."""
+def _read(context: Context, manifest: Manifest, state: UnitState) -> Iterator[tuple[UnitState, str, Cursor]]:
+    """Up to where a unit has read each source and clock, directly or through other units, as these were then."""
     for relation, cursor in state.cursors.items():
-        if relation in context.sources:
-            yield relation, cursor
-        elif not is_clock(relation):
+        if relation in context.sources or is_clock(relation):
+            yield state, relation, cursor
+        else:
             yield from _read(context, *when_read(context, manifest, relation, cursor))

@@ -12,13 +12,13 @@ from ivm.sql.text import relation_tables
 
 def declared_units(context: Context, manifest: Manifest) -> dict[str, UnitState]:
     """The units of the views that are declared."""
-    return {u: s for u, s in manifest.units.items() if _of_one(u, context.views)}
+    return {u: s for u, s in manifest.units.items() if of_one(u, context.views)}
 
 
 def living_units(context: Context, manifest: Manifest) -> dict[str, UnitState]:
     """The units of the views that are declared and, as far as the log tells, can be compiled."""
     broken = last_broken(context)
-    return {u: s for u, s in declared_units(context, manifest).items() if not _of_one(u, broken)}
+    return {u: s for u, s in declared_units(context, manifest).items() if not of_one(u, broken)}
 
 
 def read_by_views(context: Context, manifest: Manifest) -> set[str]:
@@ -47,7 +47,7 @@ def last_broken(context: Context) -> dict[str, tuple[int, str]]:
     return found
 
 
-def _of_one(unit: str, views: Container[str]) -> bool:
+def of_one(unit: str, views: Container[str]) -> bool:
     """Whether a unit is one of these views, or inside one: then its name goes on with "__" after the view's.
 
     A view's own name may hold "__" as well. The views are not gone through: there may be hundreds, and more units.

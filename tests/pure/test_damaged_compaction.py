@@ -13,6 +13,7 @@ from ivm.errors import OpenEpochError, may_pass
 from ivm.lake import native
 from ivm.refresh import compact
 from ivm.refresh.run import step_plan
+from ivm.refresh.views import View
 from ivm.testing.recovery import differences
 from tests.pure.duck_session import WRITES, DuckSession
 from tests.scenes import change, saved
@@ -75,4 +76,23 @@ def test_a_view_that_returns_after_its_input_was_compacted_is_built_anew(monkeyp
     lake.views = declared
     report = lake.pipeline(lake.folder).refresh()
     assert report.views["rich"].strategy == "full"
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+@pytest.mark.parametrize("name", ["spread", "spread__by_n"])
+def test_a_view_that_can_not_be_compiled_finds_what_its_units_have_not_read(monkeypatch, tmp_path, name):
+    """Whatever it is called: a view's own name may look like that of a unit inside another one."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    lake = saved(DuckSession(), tmp_path, "compact", WRITES)
+    nested = "SELECT k, count(*) AS m FROM (SELECT n, count(*) AS k FROM totals GROUP BY n) GROUP BY k"
+    lake.views = {**lake.views, name: nested}
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert f"{name}__1" in lake.pipeline(lake.folder).context.log.manifest().units
+    change(lake)
+    pipe = lake.pipeline(lake.folder)
+    pipe.context.views[name] = View(name, "SELECT nothere FROM totals")
+    assert {v for v, r in pipe.refresh().views.items() if r.error} == {name}
+    assert not [c for c in compact.compact(pipe.context, 0) if c.error]  # as a refresh does by itself
+    report = lake.pipeline(lake.folder).refresh()
+    assert report.views[name].strategy == "incremental"
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []

@@ -167,6 +167,36 @@ def test_a_discard_that_dies_leaves_what_is_held_or_nothing(lake, monkeypatch):
     assert differences(pipeline(lake), lake.recomputed(lake.folder)) == []
 
 
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "SELECT cust, sum(amount) AS s FROM orders GROUP BY cust HAVING sum(amount) > 15",
+        "SELECT cust, sum(amount) AS s, sum(id) AS t FROM orders GROUP BY cust",
+        "SELECT cust, max(amount) AS s FROM orders GROUP BY cust HAVING max(amount) > 15",
+        "SELECT cust, amount AS s FROM orders",
+        "SELECT cust, rand() AS s FROM orders",
+    ],
+    ids=["as it was", "other sums", "no sums", "no groups", "no program"],
+)
+def test_compaction_of_an_edited_view_makes_no_batch_count_that_never_did(monkeypatch, tmp_path, edited):
+    """What it knows of the view's state is what the state was built by, whatever the view is now."""
+    views = {"large": "SELECT cust, sum(amount) AS s FROM orders GROUP BY cust HAVING sum(amount) > 15"}
+    made = scene(monkeypatch, tmp_path, views)
+    assert refreshed(made) == set()
+    add(made, "orders", (90, 9, 9))
+    assert refreshed(made, "large") == {"large"}
+    with Injector([made.folder / "root"], [Fault(Effect.DIE, Moment.AFTER, 1)], more=WRITES) as discarding:
+        said(lambda: pipeline(made).discard("large"))
+    assert discarding.struck, "what is in no list any more is still there"
+    made.views = {"large": edited}
+    for _ in range(2):
+        assert [c.error for c in pipeline(made).compact(keep_epochs=0) if c.error] == []
+    made.views = views
+    assert refreshed(made) == set()
+    assert differences(pipeline(made), made.recomputed(made.folder)) == []
+    assert right_in_the_end(made)
+
+
 @pytest.mark.parametrize("number", range(1, 8))
 def test_an_epoch_whose_dropping_dies_is_not_gone_on_with(lake, monkeypatch, number):
     add(lake, "orders", (20, 1, 1))

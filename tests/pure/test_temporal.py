@@ -196,6 +196,24 @@ def test_the_time_since_when_a_view_is_behind(lake):
     assert pipe.status()["views"]["today"]["freshness"]["behind_seconds"] == 3600
 
 
+def test_a_view_that_lags_is_behind_as_it_read_the_one_with_the_filter(lake):
+    """What that one has read since, this one has not."""
+    folder, _ = lake
+    clock = Clock()
+    pipe = pipeline(folder, clock, {})
+    for name in ("recent", "on_top"):
+        pipe.view(name, VIEWS[name], freshness=timedelta(hours=2))
+    assert pipe.refresh().ok
+    clock.now += timedelta(days=10)
+    assert pipe.refresh(["recent"]).ok
+    clock.now += timedelta(hours=3)
+    told = {n: v["freshness"] for n, v in pipe.status()["views"].items()}
+    assert {n: f["behind_seconds"] for n, f in told.items()} == {"recent": 3 * 3600, "on_top": (10 * 24 + 3) * 3600}
+    assert told["on_top"]["why"] == "rows leave or enter it by time"
+    assert pipe.refresh().ok
+    assert {v["freshness"]["behind_seconds"] for v in pipe.status()["views"].values()} == {0}
+
+
 @pytest.mark.parametrize("said", [datetime(2026, 1, 1), "now"])
 def test_a_clock_tells_a_time_with_its_zone(lake, said):
     pipe = pipeline(lake[0], lambda: said, {"recent": VIEWS["recent"]})
