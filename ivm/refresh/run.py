@@ -366,14 +366,16 @@ def _unpublished(context: Context, plan: EpochPlan | None, views: Iterable[str])
     found = {view: broken[view] for view in views if view in broken}
     if plan is None or not context.log.has(plan.epoch, "checked"):
         return found
-    manifest, held = context.log.manifest(), held_back(context, plan.epoch)
+    held = held_back(context, plan.epoch)
+    # Its own manifest: a later epoch may be of other views.
+    failing = context.log.manifest(plan.epoch).failing if context.log.has(plan.epoch, "committed") else {}
     for view in views:
-        failure = manifest.failing.get(view)
+        failure = failing.get(view)
         if view in found:
             continue
         if view in held:
             found[view] = f"held back in epoch {held[view].epoch}: {held[view].reason}"
-        elif manifest.epoch == plan.epoch and failure is not None and failure.epoch == plan.epoch:
+        elif failure is not None and failure.epoch == plan.epoch:
             found[view] = failure.full or failure.incremental
     return found
 

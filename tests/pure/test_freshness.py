@@ -10,13 +10,14 @@ import pytest
 from deltalake import write_deltalake
 
 from ivm.feed.source import inspect
+from ivm.refresh import publish
 from ivm.refresh.freshness import freshness
 from ivm.refresh.living import declared_units
 from ivm.refresh.news import news
 from ivm.refresh.published import reports_since
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.refresh.views import View
-from tests.scenes import CUSTOMERS, path
+from tests.scenes import CUSTOMERS, change, path
 
 pytestmark = pytest.mark.slow
 
@@ -203,3 +204,24 @@ def test_a_view_that_is_held_back_and_those_that_wait_for_it_have_an_error(lake)
     context = refreshed_but(lake, held="totals")
     found = reports_since(context, context.log.manifest().epoch)
     assert {v for v, r in found.items() if r.error} == {"totals", "rich"}
+
+
+def test_a_view_that_could_not_be_published_has_an_error_until_it_is(lake, monkeypatch):
+    inner = publish._publish_unit
+
+    def full(context, epoch, outcome, before):
+        if outcome.view == "big":
+            raise OSError("No space left on device")
+        return inner(context, epoch, outcome, before)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "_publish_unit", full)
+        context = refreshed_but(lake)
+    first = context.log.manifest().epoch
+    assert {v for v, r in reports_since(context, first).items() if r.error} == {"big"}
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh(["named"]).ok  # an epoch that didn't plan it
+    found = reports_since(lake.pipeline(lake.folder).context, first)
+    assert "No space left on device" in found["big"].error
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert reports_since(lake.pipeline(lake.folder).context, first)["big"].error == ""
