@@ -106,16 +106,6 @@ def step_plan(
     return fresh
 
 
-def is_newest(context: Context, plan: EpochPlan) -> bool:
-    """Whether a planned epoch is the one that would be planned now for all views: of the sources' newest versions."""
-    snapshots, missing = context.survey()
-    compiled = context.compile(snapshots, missing)
-    read = {n: s.version for n, s in snapshots.items()}
-    return set(compiled) <= set(plan.tasks) and all(
-        n in plan.sources and plan.sources[n].version == version for n, version in read.items()
-    )
-
-
 def builds(plan: EpochPlan, view: str) -> bool:
     """Whether an epoch is a backfill that builds a view anew."""
     task = plan.tasks.get(view)
