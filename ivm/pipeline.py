@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ivm import parameters
 from ivm.declarations import Declarations
 from ivm.errors import ConfigError, ViewError
-from ivm.plan.kinds import StrategyKind
 from ivm.refresh.context import Progress
 from ivm.refresh.integrity import check_history, readable
 from ivm.refresh.protocol import Run, advance
+from ivm.refresh.published import together
 from ivm.refresh.records import EpochPlan
-from ivm.refresh.run import Gate, Report, builds, committed_or_raise, view_reports
+from ivm.refresh.run import Gate, Report, ViewReport, builds, committed_or_raise, view_reports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -213,7 +213,7 @@ class Pipeline(Declarations):
         self._check_declared()
         if progress is not None:
             self.context.progress = progress
-        reports: dict[str, Any] = {}
+        told: list[tuple[int, dict[str, ViewReport]]] = []
         note = ""
         with self.context.exclusive():
             for _ in range(2):  # an interrupted epoch is finished first, then what came since is applied
@@ -225,21 +225,13 @@ class Pipeline(Declarations):
                     break
                 note = plan.note or note
                 done = view_reports(self.context, plan, run.outcomes, [*plan.tasks, *plan.broken])
-                reports.update(
-                    {
-                        n: r
-                        for n, r in done.items()
-                        if n not in reports or r.strategy != StrategyKind.UNCHANGED or r.error
-                    }
-                )
+                told.append((plan.epoch, done))
                 if plan.epoch != resumed:
                     break
                 rebuild -= {v for v in rebuild if builds(plan, v) and not done[self.context.views[v].name].error}
             names = views if views is not None else list(self.context.views)
-            rest = view_reports(self.context, None, {}, names)
-            return Report(
-                self.context.log.manifest().epoch, rest | reports, round(time.perf_counter() - started, 3), note
-            )
+            reports = view_reports(self.context, None, {}, names) | together(self.context, told)
+            return Report(self.context.log.manifest().epoch, reports, round(time.perf_counter() - started, 3), note)
 
     def compact(self, keep_epochs: int = 10) -> list[Compaction]:
         """Advance traces to the newest epoch that readers may still need, and rewrite small files.

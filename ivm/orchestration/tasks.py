@@ -105,32 +105,30 @@ def _opened(context: Context, epoch: int | None) -> Run:
 def plan_task(folder: str, epoch: int | None = None, began: datetime | None = None) -> dict[str, Any]:
     """Freeze the versions and decide; skip the rest of the run where nothing changed.
 
-    An epoch that somebody left, of some views or of older versions, is finished here: this run is one of all views, and
-    tells of both: `first` is the epoch that was left, also where an earlier try of the run, which `began` then,
-    finished it.
+    An epoch that somebody left is finished here, and what came since is planned after it, as `Pipeline.refresh` does:
+    views may have been edited meanwhile, which an epoch that was checked knows nothing of. The run tells of both:
+    `first` is the earliest epoch that was left, also where an earlier try of the run, which `began` then, finished it.
     """
     from ivm.quality.gate import run_gate
-    from ivm.refresh.run import is_newest
 
     pipe = _pipeline(folder)
     run, log, finished = Run(pipe.context, run_gate), pipe.context.log, set[int]()
     with pipe.context.exclusive():
         left = log.open_epoch()
         protocol.plan(run)
-        if run.plan is not None and run.plan.epoch == left and not is_newest(pipe.context, run.plan):
+        if run.plan is not None and run.plan.epoch == left:
             print(f"epoch {left}, which was left, is finished first")
             protocol.advance(run, first="apply", last="publish")
-            newer = Run(pipe.context, run_gate)
-            protocol.plan(newer)
-            run = newer if newer.plan is not None else run  # the other tasks tell of that one
             finished.add(left)
-    first = min(finished | _finished_since(log, began), default=None)
-    plan = log.plan(first) if run.plan is None and first is not None else run.plan
-    if plan is None and pipe.context.broken:
+            run = Run(pipe.context, run_gate)
+            protocol.plan(run)
+    if run.plan is None and pipe.context.broken:
         raise GateError(
             "These views can't be planned: " + "; ".join(f"{v}: {e}" for v, e in pipe.context.broken.items()),
             "See `ivm status`.",
         )
+    first = min(finished | _finished_since(log, began), default=None)
+    plan = log.plan(first) if run.plan is None and first is not None else run.plan
     if plan is None:
         raise AirflowSkipException("nothing changed")
     for name, task in plan.tasks.items():
@@ -139,12 +137,12 @@ def plan_task(folder: str, epoch: int | None = None, began: datetime | None = No
 
 
 def _finished_since(log: EpochLog, began: datetime | None) -> set[int]:
-    """The epochs that were open at a time and are committed by now: Airflow keeps nothing of a try that failed."""
+    """The epochs that were committed since then: Airflow keeps nothing of a try that failed."""
     if began is None:
         return set()
     events = log.events()
-    open_then = {e.epoch for e in events if e.status == "planned" and e.at < began}
-    return open_then & {e.epoch for e in events if e.status == "committed" and e.at >= began}
+    planned = {e.epoch for e in events if e.status == "planned"}
+    return planned & {e.epoch for e in events if e.status == "committed" and e.at >= began}
 
 
 @_step

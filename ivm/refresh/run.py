@@ -106,16 +106,6 @@ def step_plan(
     return fresh
 
 
-def is_newest(context: Context, plan: EpochPlan) -> bool:
-    """Whether a planned epoch is the one that would be planned now for all views: of the sources' newest versions."""
-    snapshots, missing = context.survey()
-    compiled = context.compile(snapshots, missing)
-    read = {n: s.version for n, s in snapshots.items()}
-    return set(compiled) <= set(plan.tasks) and all(
-        n in plan.sources and plan.sources[n].version == version for n, version in read.items()
-    )
-
-
 def builds(plan: EpochPlan, view: str) -> bool:
     """Whether an epoch is a backfill that builds a view anew."""
     task = plan.tasks.get(view)
@@ -215,12 +205,14 @@ def _compiled(context: Context) -> None:
 def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], gate: Gate) -> dict[str, Held]:
     """Run the expectations; returns the views that are held back: those where one fails, and those that read them.
 
-    Outcomes that are not in the log yet are recorded with the verdict. Raises ConcurrentRefreshError where another
-    process checked the epoch meanwhile, whose outcomes and verdicts may be others.
+    Outcomes that are not in the log yet are recorded with the verdict. Raises StateError where the epoch was not
+    computed, ConcurrentRefreshError where another process checked it meanwhile, whose outcomes and verdicts may be
+    others.
     """
     if context.log.has(plan.epoch, "checked"):
         return held_back(context, plan.epoch)
     _compiled(context)
+    _computed_or_raise(context, plan, outcomes)
     # By what was read, not by what can be compiled now: a source may be gone meanwhile.
     verdicts = {
         v.lower(): t if isinstance(t, Verdict) else Verdict(t) for v, t in gate(context, plan, outcomes).items()
@@ -252,9 +244,42 @@ def step_check(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome], 
     return held
 
 
+def _computed_or_raise(context: Context, plan: EpochPlan, outcomes: Mapping[str, Outcome]) -> None:
+    """Raises StateError where a unit of a view that the epoch planned has no outcome, or its batches may be gone.
+
+    Who takes the steps one by one may leave one out: a task of Airflow's can be marked successful by hand.
+    """
+    if context.log.has(plan.epoch, "abandoning"):
+        raise StateError(f"Epoch {plan.epoch} is being dropped.", "Begin again with the plan: it drops the rest.")
+    todo = [view for view, task in plan.tasks.items() if task.strategy != StrategyKind.UNCHANGED]
+    lacking = [view for view in todo if not set(_to_compute(context, plan, view)) <= outcomes.keys()]
+    if lacking:
+        raise StateError(
+            f"Epoch {plan.epoch} was not computed for: {', '.join(lacking)}.",
+            "Take the step `apply` first: clear its task, or run `ivm refresh`, which goes on with the epoch.",
+        )
+
+
+def _to_compute(context: Context, plan: EpochPlan, view: str) -> tuple[str, ...]:
+    """The units of a planned view; where they aren't known any more, the last one, which shows it."""
+    compiled = context.compiled.get(view)
+    # A slice is computed for the last one only.
+    if compiled is None or compiled.definition != plan.tasks[view].definition or in_one_go(plan):
+        return (view,)
+    return compiled.unit_names
+
+
 @step
 def step_publish(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> Manifest:
-    """Merge the batches into the outputs and commit the epoch; then drop the batches that it came in place of."""
+    """Merge the batches into the outputs and commit the epoch; then drop the batches that it came in place of.
+
+    Raises StateError where it was not checked: nobody has asked yet whether they may be seen.
+    """
+    if not context.log.has(plan.epoch, "checked"):
+        raise StateError(
+            f"Epoch {plan.epoch} was not checked.",
+            "Take the step `check` first: clear its task, or run `ivm refresh`, which goes on with the epoch.",
+        )
     held = context.log.manifest().held
     manifest = publish_epoch(context, plan, outcomes)
     drop_held(context, plan, held)
@@ -331,14 +356,16 @@ def _unpublished(context: Context, plan: EpochPlan | None, views: Iterable[str])
     found = {view: broken[view] for view in views if view in broken}
     if plan is None or not context.log.has(plan.epoch, "checked"):
         return found
-    manifest, held = context.log.manifest(), held_back(context, plan.epoch)
+    held = held_back(context, plan.epoch)
+    # Its own manifest: a later epoch may be of other views.
+    failing = context.log.manifest(plan.epoch).failing if context.log.has(plan.epoch, "committed") else {}
     for view in views:
-        failure = manifest.failing.get(view)
+        failure = failing.get(view)
         if view in found:
             continue
         if view in held:
             found[view] = f"held back in epoch {held[view].epoch}: {held[view].reason}"
-        elif manifest.epoch == plan.epoch and failure is not None and failure.epoch == plan.epoch:
+        elif failure is not None and failure.epoch == plan.epoch:
             found[view] = failure.full or failure.incremental
     return found
 

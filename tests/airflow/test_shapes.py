@@ -358,6 +358,16 @@ def test_a_second_try_tells_of_the_epoch_that_the_first_one_finished(tasks, lake
         assert made.plan_task(folder, began=later)["first"] == told["epoch"], "another run's is its own"
 
 
+def test_a_third_try_tells_of_what_the_first_one_planned_and_the_second_one_finished(tasks, lake):  # noqa: F811
+    made, folder = tasks
+    began = datetime.datetime.now(datetime.UTC)
+    planned = made.plan_task(folder, began=began)["epoch"]
+    for _ in range(2):
+        told = made.plan_task(folder, began=began)
+        assert (told["epoch"], told["first"]) == (planned, planned)
+        assert lake.pipeline(lake.folder).context.log.has(planned, "committed")
+
+
 @pytest.mark.parametrize("tried", [1, 2])
 def test_a_run_plans_from_when_it_began(monkeypatch, tmp_path, tried):
     from ivm.config import load_folder
@@ -407,6 +417,39 @@ def test_an_epoch_of_older_versions_that_was_left_is_finished_and_the_newest_pla
     made.check_task(folder, planned)
     assert made.publish_task(folder, planned)["errors"] == {}
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def _checked(lake):  # noqa: F811
+    """An epoch that was left after its check, which is published as it was checked."""
+    context = lake.pipeline(lake.folder).context
+    plan = step_plan(context)
+    step_check(context, plan, step_apply(context, plan), lambda *_: {})
+    return plan.epoch
+
+
+def test_a_view_that_was_edited_since_an_epoch_was_left_is_planned_anew(tasks, lake):  # noqa: F811 - the fixture
+    made, folder = tasks
+    left = _checked(lake)
+    lake.views = {**lake.views, "big": lake.views["big"].replace("* 2", "* 3")}
+    told = made.plan_task(folder)
+    assert (told["first"], told["epoch"]) == (left, left + 1)
+    made.apply_task(folder, told["epoch"])
+    made.check_task(folder, told["epoch"])
+    assert made.publish_task(folder, told["epoch"], first=told["first"])["errors"] == {}
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+def test_what_cannot_be_planned_after_an_epoch_that_was_left_fails_the_run(tasks, lake, monkeypatch):  # noqa: F811
+    from airflow.sdk.exceptions import AirflowFailException
+
+    made, folder = tasks
+    left, customers = _checked(lake), lake.folder / "sources" / "customers"
+    pipe = lake.pipeline(lake.folder)
+    monkeypatch.setattr(made, "_pipeline", lambda _: pipe)
+    customers.rename(customers.with_name("away"))
+    with pytest.raises(AirflowFailException, match=r"These views can't be planned: named: .*there is nothing at"):
+        made.plan_task(folder)
+    assert pipe.context.log.has(left, "committed")
 
 
 def test_a_dropped_epoch_fails_what_is_left_of_its_run(tasks, lake):  # noqa: F811 - the fixture

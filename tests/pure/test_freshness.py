@@ -7,16 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from ivm.feed.source import inspect
+from ivm.refresh import publish
 from ivm.refresh.freshness import freshness
+from ivm.refresh.full import FullBuild
 from ivm.refresh.living import declared_units
 from ivm.refresh.news import news
 from ivm.refresh.published import reports_since
 from ivm.refresh.run import step_apply, step_check, step_plan, step_publish
 from ivm.refresh.views import View
-from tests.scenes import CUSTOMERS, path
+from tests.scenes import CUSTOMERS, ORDERS, change, path
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +49,10 @@ def refreshed_but(lake, held="", gone=""):
     step_check(context, plan, outcomes, lambda *_: {held: ["it shall fail"]} if held else {})
     step_publish(context, plan, outcomes)
     return context
+
+
+def append(lake, order):
+    write_deltalake(path(lake, "orders"), pa.Table.from_pylist([order], ORDERS), mode="append")
 
 
 def committed(context, source, version):
@@ -203,3 +209,93 @@ def test_a_view_that_is_held_back_and_those_that_wait_for_it_have_an_error(lake)
     context = refreshed_but(lake, held="totals")
     found = reports_since(context, context.log.manifest().epoch)
     assert {v for v, r in found.items() if r.error} == {"totals", "rich"}
+
+
+def test_a_view_that_could_not_be_published_has_an_error_until_it_is(lake, monkeypatch):
+    inner = publish._publish_unit
+
+    def full(context, epoch, outcome, before):
+        if outcome.view == "big":
+            raise OSError("No space left on device")
+        return inner(context, epoch, outcome, before)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "_publish_unit", full)
+        context = refreshed_but(lake)
+    first = context.log.manifest().epoch
+    assert {v for v, r in reports_since(context, first).items() if r.error} == {"big"}
+    change(lake)
+    assert lake.pipeline(lake.folder).refresh(["named"]).ok  # an epoch that didn't plan it
+    found = reports_since(lake.pipeline(lake.folder).context, first)
+    assert "No space left on device" in found["big"].error
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert reports_since(lake.pipeline(lake.folder).context, first)["big"].error == ""
+
+
+@pytest.fixture
+def held_for_a_row(lake):
+    """A row came for which a view is held back, and went."""
+    assert lake.pipeline(lake.folder).refresh().ok
+    append(lake, {"id": 987, "cust": 1, "amount": 9})
+    first = refreshed_but(lake, held="big").log.manifest().epoch
+    DeltaTable(path(lake, "orders")).delete("id = 987")
+    return first
+
+
+def test_a_view_that_is_as_it_was_after_all_has_no_error_any_more(lake, held_for_a_row):
+    report = lake.pipeline(lake.folder).refresh()
+    assert (report.ok, report.views["big"].strategy) == (True, "unchanged")
+    found = reports_since(lake.pipeline(lake.folder).context, held_for_a_row)
+    assert (found["big"].strategy, found["big"].error) == ("unchanged", "")
+
+
+def test_what_was_published_before_a_failure_that_is_mended_is_told(lake, held_for_a_row):
+    """Who reads the view has not been told of it yet."""
+    assert lake.pipeline(lake.folder).refresh().ok
+    found = reports_since(lake.pipeline(lake.folder).context, held_for_a_row - 1)
+    assert (found["big"].strategy, found["big"].error) == ("incremental", "")
+
+
+@pytest.fixture
+def names(lake):
+    """A view that is built, and that reads nothing of what changes here."""
+    lake.views = {**lake.views, "names": "SELECT name FROM customers"}
+    assert lake.pipeline(lake.folder).refresh().ok
+    return lake.views["names"]
+
+
+def test_a_rebuild_that_failed_and_is_not_tried_again_keeps_its_error(lake, names, monkeypatch):
+    def failing(*_):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FullBuild, "_build", failing)
+        first = lake.pipeline(lake.folder).backfill("names").epoch
+    append(lake, {"id": 987, "cust": 1, "amount": 9})
+    assert lake.pipeline(lake.folder).refresh().views["names"].strategy == "unchanged"
+    context = lake.pipeline(lake.folder).context
+    assert "No space left" in reports_since(context, first)["names"].error
+    assert set(context.log.manifest().failing) == {"names"}
+
+
+def test_a_view_that_is_put_back_as_it_was_has_no_error_any_more(lake, names):
+    lake.views = {**lake.views, "names": "SELECT upper(name) AS name FROM customers"}
+    first = refreshed_but(lake, held="names").log.manifest().epoch
+    lake.views = {**lake.views, "names": names}
+    append(lake, {"id": 987, "cust": 1, "amount": 9})
+    assert lake.pipeline(lake.folder).refresh().views["names"].strategy == "unchanged"
+    context = lake.pipeline(lake.folder).context
+    assert (reports_since(context, first)["names"].error, context.log.manifest().held) == ("", {})
+
+
+def test_a_refresh_that_goes_on_with_an_epoch_tells_what_the_next_one_mended(lake):
+    """The view is held back in the epoch that was left, and as it was in the one that follows."""
+    assert lake.pipeline(lake.folder).refresh().ok
+    append(lake, {"id": 987, "cust": 1, "amount": 9})
+    context = lake.pipeline(lake.folder).context
+    plan = step_plan(context)
+    step_check(context, plan, step_apply(context, plan), lambda *_: {"big": ["it shall fail"]})
+    DeltaTable(path(lake, "orders")).delete("id = 987")
+    report = lake.pipeline(lake.folder).refresh()
+    assert report.epoch == plan.epoch + 1
+    assert {v for v, r in report.views.items() if r.error} == set()

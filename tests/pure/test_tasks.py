@@ -134,6 +134,53 @@ def test_what_the_job_of_a_dead_attempt_still_writes_is_nobodys(without_a_jvm, s
     assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
 
 
+def test_nothing_is_published_that_was_not_checked(lake):
+    doing = context(lake)
+    plan = step_plan(doing)
+    outcomes = step_apply(doing, plan)
+    with pytest.raises(StateError, match="Epoch 2 was not checked"):
+        step_publish(doing, plan, outcomes)
+    assert not context(lake).log.has(plan.epoch, "committed")
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+@pytest.mark.parametrize("lacking", [{"totals"}, set(VIEWS)])
+def test_nothing_is_checked_that_was_not_computed(lake, lacking):
+    """Its task was marked successful by hand, before it began or in its middle."""
+    doing = context(lake)
+    plan = step_plan(doing)
+    known = {u: o for u, o in step_apply(doing, plan).items() if o.view not in lacking}
+    with pytest.raises(StateError, match=f"Epoch 2 was not computed for: .*{min(lacking)}"):
+        step_check(doing, plan, known, lambda *_: {})
+    assert not doing.log.has(plan.epoch, "checked")
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
+@pytest.mark.parametrize("gone", ["nested", "inner"])
+def test_a_view_of_which_one_unit_was_computed_is_not_checked(lake, gone):
+    doing = context(lake)
+    plan = step_plan(doing)
+    outcomes = step_apply(doing, plan)
+    (inner,) = [u for u, o in outcomes.items() if o.view == "nested" and u != "nested"]
+    del outcomes[inner if gone == "inner" else gone]
+    with pytest.raises(StateError, match=r"Epoch 2 was not computed for: nested\."):
+        step_check(context(lake), plan, outcomes, lambda *_: {})
+
+
+def test_nothing_is_checked_that_is_being_dropped(lake):
+    """The process that dropped it died meanwhile: batches may be missing."""
+    doing = context(lake)
+    plan = step_plan(doing)
+    outcomes = step_apply(doing, plan)
+    doing.log.record(plan.epoch, "abandoning")
+    with pytest.raises(StateError, match="Epoch 2 is being dropped"):
+        step_check(doing, plan, outcomes, lambda *_: {})
+    assert lake.pipeline(lake.folder).refresh().ok
+    assert differences(lake.pipeline(lake.folder), lake.recomputed(lake.folder)) == []
+
+
 @pytest.mark.parametrize("asked", [{"day": "2026-03-31"}, {"where": "cust = 1"}])
 def test_a_backfill_of_a_view_that_cannot_be_compiled_says_why(lake, asked):
     pipe, customers = lake.pipeline(lake.folder), lake.folder / "sources" / "customers"
