@@ -52,6 +52,8 @@ def grouped(
     if sets is not None:
         selected = [(n, grouping_calls(e, keys, sets)) for n, e in selected]
         conditions = [grouping_calls(c, keys, sets) for c in conditions]
+        if sets == [()] and not keys:
+            sets = None  # what Spark gives one row even of no rows, which it gives no other sets
     names = key_names(keys)
     calls = _named_calls([e for _, e in selected] + conditions)
     once = None if sets is not None or _dated(units, blocks) else counted_once([call for _, call in calls.values()])
