@@ -72,3 +72,6 @@ SELECT a.k, posexplode(array((SELECT max(a.z) FROM c AS a), a.x)) FROM a
 
 -- table_function_of_a_subquery: full, clause
 SELECT b.k, t.col FROM b, explode(array((SELECT max(z) FROM c))) t
+
+-- pivot_of_a_subquery: full, clause
+SELECT * FROM (SELECT k, x FROM a) PIVOT (max(x + (SELECT max(z) FROM c)) FOR k IN (1, 2))

@@ -363,6 +363,11 @@ def test_an_on_inside_a_subquery_reads_the_outer_table_that_it_names(how):
             "LIMIT",
         ),
         (
+            "SELECT p.one FROM (SELECT ck, n FROM lines, orders) "
+            "PIVOT (max(n + (SELECT max(ok) FROM orders)) FOR ck IN (1 AS one, 2 AS two)) p",
+            "PIVOT with a subquery",
+        ),
+        (
             "SELECT (WITH w AS (SELECT n FROM lines l WHERE l.ok = o.ok) SELECT max(w.n) FROM w) AS m FROM orders o",
             "WITH of a query",
         ),
