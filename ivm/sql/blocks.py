@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from ivm.names import RESERVED_PREFIX
 from ivm.sql.refusals import UnsupportedError
 
+#: Marks the tables and columns that are in terms of a block's leaves.
+_COMPILED = f"{RESERVED_PREFIX}_compiled"
 #: What (alias, column), both in lower case, means in terms of a block's leaves.
 Scope = dict[tuple[str, str], exp.Expression]
 
@@ -24,7 +27,8 @@ class Block:
 
     Items are `exp.Join` nodes: a table (CROSS: a linear leaf; LEFT: an outer join), a derived table, VALUES or a
     LATERAL. Every `exp.Table` in any of the trees is a leaf: its name is the relation, its alias is unique in the
-    block.
+    block. So tables and qualified columns are those that `leaf_item` and `leaf_column` make; others are still the
+    user's, which name something else (see `is_compiled`).
     """
 
     items: list[exp.Join] = field(default_factory=list)
@@ -133,14 +137,33 @@ def fresh(name: str, taken: set[str]) -> str:
 
 def leaf_column(alias: str, column: str) -> exp.Column:
     """A column reference, quoted on both sides."""
-    return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(alias, quoted=True))
+    made = exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(alias, quoted=True))
+    made.meta[_COMPILED] = True
+    return made
 
 
 def leaf_item(alias: str, relation: str) -> exp.Join:
     """A table as a FROM item."""
-    return exp.Join(
-        this=exp.Table(this=exp.to_identifier(relation, quoted=True), alias=table_alias(alias)), kind="CROSS"
-    )
+    table = named_table(alias, relation)
+    table.meta[_COMPILED] = True
+    return exp.Join(this=table, kind="CROSS")
+
+
+def named_table(alias: str, relation: str) -> exp.Table:
+    """A table under an alias, as a statement names it that isn't compiled yet."""
+    return exp.Table(this=exp.to_identifier(relation, quoted=True), alias=table_alias(alias))
+
+
+def is_compiled(node: exp.Table | exp.Column) -> bool:
+    """Whether a table is a leaf, and a column one of a block's FROM items.
+
+    One of the user's own names may be that of an entry of WITH or of another alias, and a leaf be called like it.
+
+    >>> from sqlglot import parse_one
+    >>> is_compiled(leaf_column("t", "a").copy()), is_compiled(parse_one("t.a"))
+    (True, False)
+    """
+    return bool(node.meta.get(_COMPILED))
 
 
 def table_alias(alias: str, columns: Iterable[str] = ()) -> exp.TableAlias:

@@ -114,7 +114,12 @@ def over_arguments(call: exp.Expression, arguments: dict[str, tuple[str, exp.Exp
 
 
 def grouping_calls(node: exp.Expression, keys: list[exp.Expression], sets: list[tuple[int, ...]]) -> exp.Expression:
-    """grouping() and grouping_id() as functions of the grouping set's number."""
+    """grouping() and grouping_id() as functions of the grouping set's number; over no keys grouping_id() is 0.
+
+    >>> from sqlglot import parse_one
+    >>> grouping_calls(parse_one("grouping_id() + 1", read="spark"), [], [()]).sql("spark")
+    'CAST(0 AS BIGINT) + 1'
+    """
     texts = [sql_of(k) for k in keys]
 
     def bit(position: int, members: tuple[int, ...]) -> int:
@@ -132,7 +137,8 @@ def grouping_calls(node: exp.Expression, keys: list[exp.Expression], sets: list[
             for p in positions:
                 value = 2 * value + bit(p, members)
             case.append("ifs", exp.If(this=exp.Literal.number(number), true=exp.Literal.number(value)))
-        return exp.cast(case, "tinyint" if name == "grouping" else "bigint")
+        told = case if positions else exp.Literal.number(0)
+        return exp.cast(told, "tinyint" if name == "grouping" else "bigint")
 
     return rewritten(node, swap)
 

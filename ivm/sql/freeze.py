@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from sqlglot import exp
 
 from ivm.plan.nodes import Bound, Branch, Edge, Expr, Filter, Leaf, Output, Relation, Text
-from ivm.sql.blocks import Block, conjuncts, queries, sql_of
+from ivm.sql.blocks import Block, conjuncts, is_compiled, queries, sql_of
 from ivm.sql.calls import decimal_of
 from ivm.sql.filters import Comparison, comparisons, typed
 from ivm.sql.maps import check_unordered
@@ -34,6 +34,7 @@ _PRIVATE = 0xE000
 
 def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
     """Freeze a block: leaves with only the columns that are read, and the edges to walk."""
+    _check_compiled(block)
     found = _Found(relations)
     found.items(block.items, 0)
     for pred in block.preds:
@@ -42,13 +43,7 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
         found.nested(out)
     found.resolve()
     _check_maps(block, found, relations)
-    reads: set[_Column] = set()
-    for tree in block.trees():
-        for column in tree.find_all(exp.Column):
-            if column.table in found.leaves:
-                reads.add((column.table, column.name))
-            elif column.table and column.table not in found.derived:
-                raise UnsupportedError("clause", f"{column.sql(dialect='spark')}, which none of its FROM items has,")
+    reads = _reads(block, found)
     leaves = tuple(
         Leaf(
             alias,
@@ -66,6 +61,33 @@ def to_branch(block: Block, relations: dict[str, Relation]) -> Branch:
     key = branch_key(block, outputs, edges, {a: s for a, (_, s) in found.leaves.items()}, relations)
     bounds = tuple(_bounds(block, {leaf.alias: leaf for leaf in leaves if leaf.scope == 0}, relations))
     return Branch(leaves, preds, outputs, edges, None if plain else _from_text(block), key, bounds)
+
+
+def _check_compiled(block: Block) -> None:
+    """Refuse what is left in a block as the user wrote it: its names may be those of other leaves, or of WITH."""
+    for tree in block.trees():
+        for node in tree.find_all(exp.Table, exp.Column):
+            if is_compiled(node):
+                continue
+            if isinstance(node, exp.Table):
+                raise UnsupportedError("clause", f"a subquery that reads {node.name} where it stands")
+            if node.table:
+                raise UnsupportedError("clause", f"{node.sql(dialect='spark')}, which none of its FROM items has,")
+
+
+def _reads(block: Block, found: _Found) -> set[_Column]:
+    """The columns of leaves that a block reads. Raises UnsupportedError for a table that the walk has not come to."""
+    reads: set[_Column] = set()
+    for tree in block.trees():
+        for node in tree.find_all(exp.Table, exp.Column):
+            if isinstance(node, exp.Table):
+                if node.alias not in found.leaves:
+                    raise UnsupportedError("clause", f"a subquery that reads {node.name} where it stands")
+            elif node.table in found.leaves:
+                reads.add((node.table, node.name))
+            elif node.table and node.table not in found.derived:
+                raise UnsupportedError("clause", f"{node.sql(dialect='spark')}, which none of its FROM items has,")
+    return reads
 
 
 def _check_maps(block: Block, found: _Found, relations: dict[str, Relation]) -> None:
@@ -126,7 +148,9 @@ def _expr(node: exp.Expression, found: _Found) -> Expr:
 
 
 def to_expr(node: exp.Expression) -> Expr:
-    """Freeze an expression over the rows of one alias."""
+    """Freeze an expression over the rows of one alias. Raises UnsupportedError for one with a subquery."""
+    if node.find(exp.Query):
+        raise UnsupportedError("clause", f"a subquery over groups in {sql_of(node)[:60]}")
     bare = node.unnest()
     plain = (bare.table, bare.name) if isinstance(bare, exp.Column) else None
     return Expr(Text.of(sql_of(node)), frozenset((c.table, c.name) for c in node.find_all(exp.Column)), plain)
@@ -175,17 +199,19 @@ class _Found:
         self._comparisons: list[tuple[Comparison, set[str]]] = []
         self._equalities: list[tuple[exp.Column, list[exp.Column], set[str], bool, bool, frozenset[str]]] = []
         self._scopes = 0
+        #: The query that each leaf stands in; None for the block's own FROM clause.
+        self._within: dict[str, exp.Expression | None] = {}
         #: Leaves without a partner for some rows of an outer join, whose columns NULLs stand for there.
         self._padded: set[str] = set()
 
-    def items(self, items: Iterable[exp.Join], scope: int) -> None:
+    def items(self, items: Iterable[exp.Join], scope: int, within: exp.Expression | None = None) -> None:
         """Leaves of a FROM clause; outer joins and derived tables open scopes of their own."""
         for item in items:
             this, kind = item.this, f"{item.side} {item.kind}".strip().upper()
             before = set(self.leaves)
             optional = kind not in ("", "INNER", "CROSS")
             if isinstance(this, exp.Table):
-                self.leaves[this.alias] = (this.name, self._open() if optional else scope)
+                self._leaf(this, self._open() if optional else scope, within)
             elif isinstance(this, exp.Subquery):
                 self.derived[this.alias] = dict(self.query(this.this))
             elif isinstance(this, exp.Lateral):
@@ -201,6 +227,13 @@ class _Found:
             if optional:
                 self._padded |= set(self.leaves) - before
 
+    def _leaf(self, table: exp.Table, scope: int, within: exp.Expression | None) -> None:
+        """Take a table in. Only where a value is written twice, with its query, does an alias come again."""
+        if table.alias in self.leaves and (within is None or within != self._within[table.alias]):
+            raise UnsupportedError("clause", f"reading a second table as {table.alias}")
+        self.leaves[table.alias] = (table.name, scope)
+        self._within[table.alias] = within
+
     def query(self, query: exp.Expression) -> _Outs:
         """Visit a nested query; its bare output columns' origins, from all branches of a UNION."""
         if isinstance(query, exp.Subquery):
@@ -211,8 +244,8 @@ class _Found:
         assert isinstance(query, exp.Select), type(query).__name__
         scope = self._open()
         from_ = query.args.get("from_")
-        self.items([exp.Join(this=from_.this, kind="CROSS")] if from_ else [], scope)
-        self.items(query.args.get("joins") or [], scope)
+        self.items([exp.Join(this=from_.this, kind="CROSS")] if from_ else [], scope, query)
+        self.items(query.args.get("joins") or [], scope, query)
         mine = {a for a, (_, s) in self.leaves.items() if s == scope} | {
             c[0] for alias in _derived_names(query) for columns in self.derived.get(alias, {}).values() for c in columns
         }

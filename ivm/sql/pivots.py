@@ -30,7 +30,12 @@ _NUMBERS = (*_INTEGERS, "double", "float", "boolean")
 def pivoted(
     pivot: exp.Pivot, columns: Sequence[Column], schema: Callable[[str], tuple[Column, ...]]
 ) -> tuple[exp.Query, str]:
-    """The query over BASE, which has these columns, and BASE; `schema` gives the columns of a statement."""
+    """The query over BASE, which has these columns, and BASE; `schema` gives the columns of a statement.
+
+    Raises UnsupportedError for a subquery in it, whose columns would be taken for BASE's.
+    """
+    if pivot.find(exp.Query):
+        raise UnsupportedError("clause", "PIVOT with a subquery")
     names = [c.name for c in columns]
     if pivot.args.get("unpivot"):
         return _unpivot(pivot, names), BASE

@@ -26,7 +26,7 @@ from sqlglot.tokens import Token, TokenType
 from ivm.names import RESERVED_PREFIX, ident
 from ivm.plan.nodes import CLOCK_VALUE, Clock, Relation
 from ivm.sql.analyzer import Analyzer
-from ivm.sql.blocks import as_type, conjuncts, leaf_item, sql_of
+from ivm.sql.blocks import as_type, conjuncts, named_table, sql_of
 from ivm.sql.dialect import IvmSpark, is_aggregate
 from ivm.sql.refusals import UnsupportedError
 from ivm.sql.volatile import volatile
@@ -130,7 +130,7 @@ def as_relations(tree: exp.Expression, analyzer: Analyzer) -> tuple[exp.Expressi
         value = node.this.selects[0].unalias()
         clock = _clock(value, _type(value, analyzer))
         clocks[clock.name] = clock
-        return leaf_item(node.alias, clock.name).this
+        return named_table(node.alias, clock.name)
 
     return tree.transform(lifted, copy=False), tuple(clocks.values())
 

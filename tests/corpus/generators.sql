@@ -60,3 +60,18 @@ SELECT * FROM (SELECT k, y FROM b) UNPIVOT (v FOR c IN (k, y))
 
 -- values_only_join: incremental
 SELECT v.n, count(*) AS c FROM a JOIN (VALUES (1, 'one'), (2, 'two')) v(x, n) ON a.x = v.x GROUP BY v.n
+
+-- generator_of_a_subquery: incremental
+WITH c AS (SELECT y, z + 100 AS z FROM c) SELECT a.k, t.e FROM a LATERAL VIEW explode(array((SELECT max(c.z) FROM c))) t AS e
+
+-- selected_generator_of_a_subquery: incremental
+WITH a AS (SELECT k, x FROM a WHERE x > 2) SELECT b.k, explode((SELECT collect_set(a.x) FROM a)) AS e FROM b
+
+-- selected_posexplode_of_a_subquery: incremental
+SELECT a.k, posexplode(array((SELECT max(a.z) FROM c AS a), a.x)) FROM a
+
+-- table_function_of_a_subquery: full, clause
+SELECT b.k, t.col FROM b, explode(array((SELECT max(z) FROM c))) t
+
+-- pivot_of_a_subquery: full, clause
+SELECT * FROM (SELECT k, x FROM a) PIVOT (max(x + (SELECT max(z) FROM c)) FOR k IN (1, 2))

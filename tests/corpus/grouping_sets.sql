@@ -30,3 +30,12 @@ SELECT k, sum(k) AS t FROM a GROUP BY ROLLUP (k)
 
 -- rollup_join: incremental
 SELECT b.n, a.s, sum(a.p) AS t FROM a JOIN b ON a.k = b.k GROUP BY ROLLUP (b.n, a.s)
+
+-- the_empty_set: incremental
+SELECT count(*) AS n, sum(x) AS t, count(DISTINCT k) AS d, grouping_id() AS g FROM a WHERE x > 99 GROUP BY GROUPING SETS (()) HAVING count(*) < 2 AND grouping_id() = 0
+
+-- the_empty_set_of_few_rows: incremental
+SELECT 1 AS one, sum(z) + grouping_id() AS t FROM c WHERE y = 2 GROUP BY GROUPING SETS (())
+
+-- the_empty_set_twice: incremental
+SELECT count(*) AS n, grouping_id() AS g FROM a WHERE x > 99 GROUP BY GROUPING SETS ((), ())

@@ -80,3 +80,18 @@ SELECT b.n, l.x FROM b LEFT JOIN LATERAL (SELECT x FROM a WHERE a.k = b.k AND x 
 
 -- lateral_plain: incremental
 SELECT b.n, l.z FROM b, LATERAL (SELECT z FROM c WHERE c.y = b.y) l
+
+-- on_of_a_lateral_join: incremental
+WITH c AS (SELECT y, z + 2 AS z FROM c) SELECT a.k, l.y FROM a LEFT JOIN LATERAL (SELECT b.y FROM b WHERE b.k = a.k) l ON l.y > (SELECT min(c.z) FROM c)
+
+-- on_of_a_lateral_join_over_an_outer_alias: incremental
+SELECT a.k, l.y FROM a LEFT JOIN LATERAL (SELECT b.y FROM b WHERE b.k = a.k) l ON l.y >= (SELECT max(a.z) - 3 FROM c AS a)
+
+-- outer_columns_in_an_on: incremental
+SELECT k, (SELECT count(*) FROM b LEFT JOIN c ON c.z = a.x WHERE b.k = a.k) AS n FROM a
+
+-- nearest_outer_columns_in_an_on: incremental
+SELECT a.k FROM a, c m WHERE EXISTS (SELECT 1 FROM b a WHERE a.k = m.y AND EXISTS (SELECT 1 FROM b i LEFT JOIN c ON c.z = a.y WHERE i.k = a.k AND c.y IS NULL))
+
+-- with_of_outer_columns: full, clause
+SELECT k, (WITH w AS (SELECT y FROM b WHERE b.k = a.k) SELECT max(y) FROM w) AS m FROM a

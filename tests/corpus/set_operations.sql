@@ -45,3 +45,6 @@ SELECT k, count(*) AS n FROM (SELECT k FROM a UNION SELECT y FROM b) GROUP BY k 
 
 -- then_join: incremental
 SELECT q.k, b.n FROM (SELECT k FROM a INTERSECT SELECT y FROM c) q JOIN b ON q.k = b.k
+
+-- limit_by_a_subquery: full, clause
+SELECT k FROM a UNION ALL SELECT k FROM b ORDER BY k > (SELECT min(z) FROM c), k NULLS LAST LIMIT 3

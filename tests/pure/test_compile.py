@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp, parse_one
 
 from ivm.compile.passes import parse_view
 from ivm.errors import ViewError
@@ -11,7 +12,11 @@ from ivm.refresh.records import from_json, program_json
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.slices import WHOLE, Facts, Requests, walk_groups, walk_term
 from ivm.rewrite.stream_units import with_streams
-from ivm.sql.refusals import reason_codes
+from ivm.sql.blocks import Block, leaf_column, leaf_item
+from ivm.sql.dialect import IvmSpark
+from ivm.sql.freeze import to_branch
+from ivm.sql.refusals import UnsupportedError, reason_codes
+from ivm.sql.render import core_sql, unit_sql
 from ivm.sql.text import query_tree, splice
 from ivm.sql.volatile import volatile
 from tests.pure.duck import DuckAnalyzer
@@ -300,3 +305,93 @@ def test_a_grouping_that_is_fused_with_what_reads_it_stays_for_others():
     for unit in made.units:
         assert set(unit.core.relations) <= known
         known.add(unit.name)
+
+
+class Named(DuckAnalyzer):
+    """Says of each column that a statement names that it is an int: for statements that DuckDB can't run."""
+
+    def schema(self, sql):
+        return tuple(Column(name, "int") for name in parse_one(sql, read=IvmSpark).named_selects)
+
+
+def on_spark(sql: str) -> Program:
+    return parse_view("v", sql, dict(RELATIONS), Named())
+
+
+ENTRY = "WITH lines AS (SELECT ok, n + 100 AS n FROM lines) "
+LATERAL = (
+    "SELECT o.ok, l.ck FROM orders o LEFT JOIN LATERAL (SELECT c.ck FROM customer c WHERE c.ck = o.ck) l ON l.ck > "
+)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"{ENTRY}SELECT o.ok, t.e FROM orders o LATERAL VIEW explode(array((SELECT max(lines.n) FROM lines))) t AS e",
+        f"{ENTRY}SELECT o.ok, explode(array((SELECT max(lines.n) FROM lines))) AS e FROM orders o",
+        f"{ENTRY}{LATERAL} (SELECT max(lines.n) FROM lines)",
+        f"{LATERAL} (SELECT max(o.n + 100) FROM lines AS o)",
+    ],
+    ids=["generator", "generator of a select list", "ON", "ON, an outer table's name"],
+)
+def test_a_subquery_of_a_lateral_item_reads_what_its_names_mean(sql):
+    """They went into the block as they were: an entry of WITH was the source called so, or another leaf was theirs."""
+    inner, view = on_spark(sql).units
+    assert "+ 100" in unit_sql(inner, lambda leaf: leaf.relation)
+    assert [leaf.relation for leaf in inner.core.branches[0].leaves] == ["lines"]
+    relations = {leaf.relation for leaf in view.core.branches[0].leaves}
+    assert relations == {"orders", inner.name} | ({"customer"} if LATERAL in sql else set())
+
+
+@pytest.mark.parametrize("how", ["LEFT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+def test_an_on_inside_a_subquery_reads_the_outer_table_that_it_names(how):
+    """It is the nearest of the two that are called o, whose leaf is o_2: the other's column was read in its place."""
+    inmost = f"SELECT 1 FROM orders i {how} customer c ON c.ck = o.ok WHERE i.ok = o.n"
+    inner = f"SELECT 1 FROM lines o WHERE o.n = x.ck AND EXISTS ({inmost})"
+    (view,) = on_spark(f"SELECT o.ok FROM orders o, customer x WHERE EXISTS ({inner})").units
+    (alias,) = (leaf.alias for leaf in view.core.branches[0].leaves if leaf.relation == "lines")
+    assert alias == "o_2"
+    assert f"`.`ck` = `{alias}`.`ok`" in core_sql(view.core, lambda leaf: leaf.relation)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT o.ok, t.e FROM orders o, explode(array((SELECT max(n) FROM lines))) t(e)", "a table function"),
+        (
+            "SELECT ok FROM orders UNION ALL SELECT n FROM lines ORDER BY (SELECT max(ck) FROM customer) LIMIT 3",
+            "LIMIT",
+        ),
+        (
+            "SELECT p.one FROM (SELECT ck, n FROM lines, orders) "
+            "PIVOT (max(n + (SELECT max(ok) FROM orders)) FOR ck IN (1 AS one, 2 AS two)) p",
+            "PIVOT with a subquery",
+        ),
+        (
+            "SELECT (WITH w AS (SELECT n FROM lines l WHERE l.ok = o.ok) SELECT max(w.n) FROM w) AS m FROM orders o",
+            "WITH of a query",
+        ),
+    ],
+)
+def test_a_subquery_that_is_not_compiled_is_refused(sql, reason):
+    (refusal,) = on_spark(sql).refusals
+    assert (refusal.code, refusal.reason[: len(reason)]) == ("clause", reason)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block([leaf_item("o", "orders")], [parse_one("EXISTS (SELECT 1 FROM lines AS l)")]),
+        Block([leaf_item("o", "orders")], [parse_one("o.ok = 1")]),
+        Block([leaf_item("o", "orders"), leaf_item("o", "lines")]),
+        Block(
+            [leaf_item("o", "orders")],
+            [exp.Exists(this=exp.select("1").from_(leaf_item("o", "orders").this))],
+        ),
+    ],
+    ids=["a table", "a column", "two tables of one alias", "an inner table of one alias"],
+)
+def test_a_block_that_is_not_in_terms_of_its_own_leaves_is_refused(block):
+    """Names that are left as written can be those of a leaf, which would be read in their place."""
+    with pytest.raises(UnsupportedError):
+        to_branch(block.with_outs([("x", leaf_column("o", "ok"))]), dict(RELATIONS))

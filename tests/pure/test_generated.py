@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings, target
 from hypothesis import strategies as st
 
@@ -37,6 +38,13 @@ ANALYZER = DuckAnalyzer()
 def test_any_view_is_maintained(sql, data, telescoping):
     units = check_maintained(sql, data, telescoping)
     target(float(len(units)))
+
+
+@pytest.mark.parametrize("deleted", [[(1, 2), (1, 3)], []], ids=["the last row goes", "there was none"])
+def test_the_empty_grouping_set_has_its_row_even_of_no_rows(deleted):
+    sql = "SELECT count(*) AS n, sum(a) AS s, 1 AS one FROM r GROUP BY GROUPING SETS (()) HAVING count(*) < 3"
+    (unit,) = check_maintained(sql, (([], deleted, []), ([], [], []), ([], [], [])))
+    assert unit.reduce.keys == ()
 
 
 def check_maintained(sql, data, telescoping=False):

@@ -207,6 +207,8 @@ class Compiler:
             order, known = sort_columns(
                 node, [(n, exp.column(exp.to_identifier(n, quoted=True))) for n, _ in blocks[0].outs]
             )
+            if any(e.find(exp.Query) for _, e in known[visible:]):
+                raise UnsupportedError("clause", "LIMIT of a set operation in the order of a subquery")
             blocks = [
                 b.with_outs(
                     [

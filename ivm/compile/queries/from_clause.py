@@ -28,7 +28,7 @@ def sources(
 ) -> tuple[list[Block], list[Scope]]:
     """The FROM clause: blocks without outputs, and for each the meaning of (alias, column).
 
-    `outer` gives the columns of enclosing queries, which LATERAL items may read.
+    `outer` gives the columns of enclosing queries, which LATERAL items and ON may read.
     """
     from_ = node.args.get("from_")
     blocks, scopes = [Block()], [dict[tuple[str, str], exp.Expression]()]
@@ -71,18 +71,18 @@ def _joined(
         blocks = [Block(o.items, o.preds) for o in options]
         scopes = [scope_of(names, o) for o in options]
         right = dict(zip(columns, values, strict=True))
-        return outer_join(compiler, blocks, scopes, derived, right, on, ctes, first=True)
+        return outer_join(compiler, blocks, scopes, derived, right, on, ctes, outer, first=True)
     if kind in ("SEMI", "ANTI"):
         return [
-            semijoin(compiler, b, s, names, options, on, kind == "ANTI", ctes)
+            semijoin(compiler, b, s, names, options, on, kind == "ANTI", ctes, outer)
             for b, s in zip(blocks, scopes, strict=True)
         ], scopes
     if kind in ("LEFT", "FULL"):
         derived, values = as_item(compiler, options)
         right = dict(zip(names, values, strict=True))
-        joined, known = outer_join(compiler, blocks, scopes, derived, right, on, ctes)
+        joined, known = outer_join(compiler, blocks, scopes, derived, right, on, ctes, outer)
         if kind == "FULL":
-            more = unmatched(compiler, blocks, scopes, names, options, on, ctes)
+            more = unmatched(compiler, blocks, scopes, names, options, on, ctes, outer)
             joined, known = joined + more[0], known + more[1]
         return joined, known
     if len(blocks) * len(options) > MAX_BRANCHES:

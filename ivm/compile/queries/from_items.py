@@ -86,6 +86,8 @@ def _correlated_item(compiler: Compiler, node: exp.Subquery, ctes: Ctes, outer: 
 
 def _table_function(compiler: Compiler, node: exp.Table) -> tuple[str, list[Block]]:
     """range(5) and the like: a FROM item of constants."""
+    if node.find(exp.Query):
+        raise UnsupportedError("clause", "a table function of a subquery")
     name = fresh(node.alias.lower() or "f", compiler.taken)
     listed = node.args.get("alias")
     names = [c.name for c in listed.args.get("columns") or []] if listed is not None else []

@@ -44,9 +44,10 @@ def outer_join(
     right: Scope,
     on: exp.Expression | None,
     ctes: Ctes,
+    outer: Scope | None,
     first: bool = False,
 ) -> tuple[list[Block], list[Scope]]:
-    """Each block LEFT JOIN the derived item."""
+    """Each block LEFT JOIN the derived item; `outer` gives the columns of enclosing queries, which ON may read."""
     result, known = [], []
     for i, (block, scope) in enumerate(zip(blocks, scopes, strict=True)):
         item = Block(
@@ -56,7 +57,8 @@ def outer_join(
         mine = dict(zip(right, (e for _, e in item.outs), strict=True))
         values = mine | scope if first else scope | mine
         join = item.items[0]
-        join.set("on", compiler.subqueries.inline(on, values, ctes, None) if on is not None else exp.true())
+        meant = (outer or {}) | values
+        join.set("on", compiler.subqueries.inline(on, meant, ctes, None) if on is not None else exp.true())
         result.append(Block([*block.items, join], block.preds))
         known.append(values)
     return result, known
@@ -71,9 +73,11 @@ def semijoin(
     on: exp.Expression | None,
     anti: bool,
     ctes: Ctes,
+    outer: Scope | None,
 ) -> Block:
     """The block's rows that have a partner in an item, or none of them."""
-    tree = _matching(compiler, [o.renamed(compiler.taken) for o in options], scope, names, on, ctes)
+    values = (outer or {}) | scope
+    tree = _matching(compiler, [o.renamed(compiler.taken) for o in options], values, names, on, ctes)
     exists: exp.Expression = exp.Exists(this=tree)
     return Block(block.items, [*block.preds, exp.Not(this=exists) if anti else exists])
 
@@ -98,6 +102,7 @@ def unmatched(
     options: list[Block],
     on: exp.Expression | None,
     ctes: Ctes,
+    outer: Scope | None,
 ) -> tuple[list[Block], list[Scope]]:
     """The second half of a FULL JOIN.
 
@@ -114,7 +119,7 @@ def unmatched(
         selects = []
         for left in lefts:
             mine = left.renamed(compiler.taken)
-            scope = dict(zip(columns, (e for _, e in mine.outs), strict=True)) | values
+            scope = (outer or {}) | dict(zip(columns, (e for _, e in mine.outs), strict=True)) | values
             matched = [compiler.subqueries.inline(c, scope, ctes, None) for c in conjuncts(on)]
             selects.append(select_of(Block(mine.items, mine.preds + matched)))
         missing = exp.Not(this=exp.Exists(this=union_of(selects)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ivm.sql.blocks import Block, Ctes, Scope, fresh, leaf_column, substituted, table_alias
+from ivm.sql.blocks import Block, Ctes, Scope, fresh, leaf_column, table_alias
 from ivm.sql.dialect import GENERATORS, function_name
 from ivm.sql.refusals import UnsupportedError
 
@@ -38,7 +38,7 @@ def lateral_join(
             columns = names or [e.alias_or_name for e in inner.selects]
             this = exp.Lateral(this=exp.Subquery(this=inner), alias=table_alias(name, names))
         else:
-            function = substituted(node.this, values)
+            function = compiler.subqueries.inline(node.this, values, ctes, None)
             columns = names or compiler.units.generated_names(block, function)
             this = exp.Lateral(
                 this=_outer_variant(function) if node.args.get("outer") else function,
@@ -47,7 +47,7 @@ def lateral_join(
         values_ = scope | {(alias, c.lower()): leaf_column(name, c) for c in columns}
         join = exp.Join(this=this, side="LEFT", on=exp.true()) if kind == "LEFT" else exp.Join(this=this, kind="CROSS")
         if kind == "LEFT" and on is not None:
-            join.set("on", substituted(on, values_))
+            join.set("on", compiler.subqueries.inline(on, (outer or {}) | values_, ctes, None))
         added = Block([*block.items, join], block.preds)
         result.append(compiler.filtered(added, values_, on, ctes, outer) if kind == "CROSS" else added)
         known.append(values_)
@@ -71,7 +71,8 @@ def with_generators(
             continue
         columns = [i.name for i in e.expressions] if isinstance(e, exp.Aliases) else [name]
         if not isinstance(e, exp.Aliases) and function_name(function) not in ("explode", "explode_outer"):
-            columns = compiler.units.generated_names(blocks[0], substituted(function, scopes[0]))
+            generator = compiler.subqueries.inline(function, scopes[0], ctes, None)
+            columns = compiler.units.generated_names(blocks[0], generator)
         alias = f"__ivm_generated_{len(result)}"
         lateral = exp.Lateral(this=function, alias=table_alias(alias, columns))
         blocks, scopes = lateral_join(compiler, blocks, scopes, lateral, "CROSS", None, ctes, None)

@@ -256,6 +256,9 @@ class Subqueries:
             raise UnsupportedError("clause", "LIMIT of a correlated query in parentheses, or of several,")
         if isinstance(node, exp.Subquery):
             return self.correlated(node.this, values, ctes)
+        with_ = node.args.get("with_")
+        if any(is_correlated(c.this) for c in (with_.expressions if with_ else [])):
+            raise UnsupportedError("clause", "WITH of a query that reads columns of enclosing ones")
         ctes = self.compiler.with_ctes(node, ctes)
         if isinstance(node, exp.SetOperation):
             copy = node.copy()

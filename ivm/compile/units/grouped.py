@@ -52,6 +52,8 @@ def grouped(
     if sets is not None:
         selected = [(n, grouping_calls(e, keys, sets)) for n, e in selected]
         conditions = [grouping_calls(c, keys, sets) for c in conditions]
+        # Spark gives the lone empty set its row even of no rows, as without GROUP BY, but no other sets theirs.
+        sets = None if sets == [()] and not keys else sets
     names = key_names(keys)
     calls = _named_calls([e for _, e in selected] + conditions)
     once = None if sets is not None or _dated(units, blocks) else counted_once([call for _, call in calls.values()])
@@ -71,8 +73,7 @@ def grouped(
         core_blocks = distinct(units, core_blocks)
     if sets is not None:
         core_blocks = _by_sets(units, core_blocks, len(keys), sets)
-        names = [*names, SET]
-        keys = [*keys, inner_column(SET)]
+        names, keys = [*names, SET], [*keys, inner_column(SET)]
     core, columns = units.core(units.aligned(core_blocks))
     types = {c.name: c.type for c in columns}
     mapped = {n: types[n] for n in names if has_map(types[n])}

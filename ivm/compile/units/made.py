@@ -72,10 +72,10 @@ class Units:
     def generated_names(self, block: Block, generator: exp.Expression) -> list[str]:
         """The columns that Spark gives a table-generating function over a block's rows."""
         branch = to_branch(block.with_outs([("generated", generator)]), self.relations)
-        source = branch_source(branch, schema_leaf(self.relations))
-        return [
-            c.name for c in self.analyzer.schema(f"SELECT {sql_of(generator)}" + (f" FROM {source}" if source else ""))
-        ]
+        leaf_sql = schema_leaf(self.relations)
+        source = branch_source(branch, leaf_sql)
+        call = branch.outputs[0].expr.text.filled(lambda alias: leaf_sql(branch.leaf(alias)))
+        return [c.name for c in self.analyzer.schema(f"SELECT {call}" + (f" FROM {source}" if source else ""))]
 
     def aligned(self, blocks: list[Block]) -> list[Block]:
         """Cast the branches of a UNION ALL to its common types, so that any of them may stand alone.
