@@ -16,6 +16,7 @@ from ivm.adopt import captured, renamed
 from ivm.dbt.manifest import COMPILE, Model, Project, reached
 from ivm.errors import ConfigError, ViewError
 from ivm.names import check_name
+from ivm.sql.substitution import check_written_out
 from ivm.sql.text import relation_tables
 
 #: A model that says so wants to be a view of ivm's.
@@ -85,12 +86,13 @@ def views(project: Project, models: Sequence[Model]) -> dict[str, str]:
 def called(what: str, sql: str, models: Sequence[Model], own: str = "") -> str:
     """A query with the tables of models called by their views' names; `own` is the table that it would fill.
 
-    Raises ViewError for what is no query, ConfigError for one that reads its own table, whose WITH hides a view, or
-    that reads a table without a schema by a view's name.
+    Raises ViewError for what is no query or holds `${`, ConfigError for one that reads its own table, whose WITH hides
+    a view, or that reads a table without a schema by a view's name.
     """
     names = {m.relation.lower(): m.name for m in models}
     views = {v.lower() for v in names.values()}
     try:
+        check_written_out(sql, "Its SQL")
         read = {t.lower() for t, *_ in relation_tables(sql)}
         hidden = captured(sql, names)
     except ViewError as error:

@@ -197,6 +197,8 @@ def test_a_table_without_a_schema_is_not_the_model_of_that_name(tmp_path):
 def test_sql_that_is_no_query_is_refused_by_name(tmp_path):
     with pytest.raises(ViewError, match="Model best: A view is one SELECT"):
         projects.take(changed(tmp_path, set_in("best", compiled_code="drop table t")))
+    with pytest.raises(ViewError, match=r"Model best: Its SQL holds \$\{region\}"):
+        projects.take(changed(tmp_path, set_in("best", compiled_code="select '${region}' as r")))
 
 
 def test_the_proof_that_an_incremental_model_is_whole(tmp_path):
