@@ -63,10 +63,16 @@ def views(project: Project, models: Sequence[Model]) -> dict[str, str]:
     """SQL by view. Raises ConfigError or ViewError, naming the model, for what no view can be made of."""
     if raw := [m for m in models if not m.sql]:
         raise ConfigError(f"{_listed(raw)} not compiled in this manifest.", f"Run `{COMPILE}`.")
+    if asking := [m for m in models if m.id in project.asking]:
+        raise ConfigError(
+            f"{_listed(asking)} incremental and asks by Jinja which tables there are: with --full-refresh, too, the "
+            "compiled SQL goes by whether the model was built before.",
+            "Ask by is_incremental(), or leave the model to dbt (--model names others).",
+        )
     if partial := [m for m in models if m.id in project.partial]:
         raise ConfigError(
             f"{_listed(partial)} incremental, and nothing proves that the compiled SQL is the whole query, without "
-            "the part in is_incremental().",
+            "what is_incremental() or other Jinja makes of it in a run.",
             f"Run `{COMPILE}` (a model with full_refresh: false needs that taken out for it), and leave "
             "run_results.json beside the manifest.",
         )
