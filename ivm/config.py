@@ -62,6 +62,8 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class ViewConfig:
+    """`sql` is the file's one statement, without the semicolon that ends it and what comes after."""
+
     name: str
     sql: str
     mode: str = "auto"
@@ -295,9 +297,20 @@ def _view(path: Path, defaults: dict[str, Any], settings: dict[str, Any]) -> Vie
             match = _SETTING.match(line)
             if match and match[1] in _VIEW_KEYS:
                 found[match[1]] = view_setting(match[1], match[2], f"the comment's {match[1]}")
+        sql = _statement(sql)
         if not sql.strip():
             raise ConfigError("it is empty.", "A view file holds one SELECT.")
     return ViewConfig(name, sql, file=str(path), **{**defaults, **found, **settings})
+
+
+def _statement(sql: str) -> str:
+    """A view file's one statement (see `ivm.sql.text.one_statement`); few files hold a semicolon before their end."""
+    ended = sql.strip().rstrip(";")
+    if ";" not in ended:
+        return ended
+    from ivm.sql.text import one_statement  # which takes a parser
+
+    return one_statement(sql)
 
 
 # -- checks.yml -------------------------------------------------------------------------------------
