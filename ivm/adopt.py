@@ -34,6 +34,7 @@ from ivm.names import check_name, ident, is_path, native_ident
 from ivm.plan.anchors import keyable
 from ivm.plan.nodes import Column
 from ivm.sql.dialect import IvmSpark
+from ivm.sql.substitution import check_written_out
 from ivm.sql.text import one_statement, relation_tables
 from ivm.storage.location import Location
 from ivm.table.protocol import Verb
@@ -115,8 +116,11 @@ def look(
     A table lies where `places` says (by what the queries call it: a path or catalog identifier), else below `folder`
     under its name, else at the path that the query names, else in the catalog. `kept` are the places of sources that
     are there already, by name: the table at such a place is called so, and no other one. Raises ViewError for what is
-    no query, SourceError for a path that is no Delta table, ConfigError for a place of what no query reads.
+    no query or holds `${`, SourceError for a path that is no Delta table, ConfigError for a place of what no query
+    reads.
     """
+    for view, sql in views.items():
+        check_written_out(sql, f"The SQL of {view}")
     known, places = {v.lower() for v in views}, {k.lower(): v for k, v in (places or {}).items()}
     read = {t.lower(): t for sql in views.values() for t, *_ in relation_tables(sql) if t.lower() not in known}
     written = list(read.values())

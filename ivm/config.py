@@ -5,7 +5,8 @@
     views/NAME.sql  one SELECT; a leading comment block may hold `mode: auto` and `freshness: 1h`
     checks.yml      expectations by view: {view: {delta: [...], state: [...]}}
 
-Paths may hold ${NAME} or ${NAME:-default}, taken from the environment, and are relative to the folder.
+Paths may hold ${NAME} or ${NAME:-default} (where NAME isn't set, or is empty), taken from the environment, and are
+relative to the folder.
 
 Invariant: a PipelineConfig has a meaning (names are names, references lead somewhere, expectations exist), as far as
 that can be told without opening a table; anything else is a ConfigError. Airflow's DAG processor reads folders often:
@@ -36,7 +37,7 @@ from ivm.quality.catalog import check_rules
 from ivm.scheduling import AirflowSettings, OnAssets, OnCommits, Schedule
 from ivm.storage.location import Location
 
-_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^${}]*))?\}")
 _SETTING = re.compile(r"\s*--\s*(\w+)\s*:\s*(.*?)\s*\Z")
 _PIPELINE_KEYS = {
     "name", "root", "lane", "engine", "arrange", "mode", "schedule", "airflow", "retention", "sources", "views",
@@ -62,6 +63,8 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class ViewConfig:
+    """`sql` is the file's one statement, without the semicolon that ends it and what comes after."""
+
     name: str
     sql: str
     mode: str = "auto"
@@ -224,7 +227,9 @@ def _expanded(value: Any, folder: Path, what: str) -> str:
     """A location with its ${NAME}s replaced, relative to the folder."""
 
     def variable(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1], match[2])
+        found = os.environ.get(match[1])
+        if match[2] is not None:
+            found = found or match[2]  # in place of an empty value, too, as in a shell
         if found is None:
             raise ConfigError(
                 f"{what} uses ${{{match[1]}}}, which is not set in the environment.",
@@ -235,8 +240,8 @@ def _expanded(value: Any, folder: Path, what: str) -> str:
     text = parameters.text(value, what, "Give a folder's path or a URL.")
     if "${" in _VARIABLE.sub("", text):
         raise ConfigError(
-            f"{what} is {shown(text)}, with a ${{...}} that is not ended or has no name.",
-            "Write ${NAME} or ${NAME:-default}.",
+            f"{what} is {shown(text)}, with a ${{...}} that is not ended, has no name, or holds another one.",
+            "Write ${NAME} or ${NAME:-default}; a default holds no $, { or }.",
         )
     expanded = parameters.location(_VARIABLE.sub(variable, text), what)
     if is_url(expanded) or Path(expanded).is_absolute():
@@ -295,9 +300,20 @@ def _view(path: Path, defaults: dict[str, Any], settings: dict[str, Any]) -> Vie
             match = _SETTING.match(line)
             if match and match[1] in _VIEW_KEYS:
                 found[match[1]] = view_setting(match[1], match[2], f"the comment's {match[1]}")
+        sql = _statement(sql)
         if not sql.strip():
             raise ConfigError("it is empty.", "A view file holds one SELECT.")
     return ViewConfig(name, sql, file=str(path), **{**defaults, **found, **settings})
+
+
+def _statement(sql: str) -> str:
+    """A view file's one statement (see `ivm.sql.text.one_statement`); few files hold a semicolon before their end."""
+    ended = sql.strip().rstrip(";")
+    if ";" not in ended:
+        return ended
+    from ivm.sql.text import one_statement  # which takes a parser
+
+    return one_statement(sql)
 
 
 # -- checks.yml -------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ivm.names import ident
 from ivm.plan.nodes import Column
 from ivm.sql.analyzer import Function
 from ivm.sql.plan_text import inlined, numbered
+from ivm.sql.substitution import OPENED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -231,6 +232,18 @@ NEW_CALENDAR = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
+#: No text that is a view's holds `${` (see `ivm.sql.substitution`); what stands in a statement of ours is a value or a
+#: name that does.
+AS_WRITTEN = {"spark.sql.variable.substitute": "false"}
+#: What a step runs its statements under.
+STEP_CONF = {**NEW_CALENDAR, **AS_WRITTEN}
+
+
+def as_written(spark: SparkSession, *statements: str) -> AbstractContextManager[None]:
+    """Run statements of ours, outside of a step, with each `${...}` in them as it is; most hold none."""
+    return configured(spark, AS_WRITTEN if any(OPENED in sql for sql in statements) else {})
+
+
 #: How Spark writes what the native lane, or Spark itself, must read again.
 _STORING = {
     # What Spark 4.2 notes of a pushed scan of VARIANTs gets into a struct's stored type, which it can't read again.
@@ -328,7 +341,7 @@ class SparkAnalyzer:
 
     def _inlined(self, spark: SparkSession, one: str, other: str) -> bool:
         """Whether two statements are the same once each WITH is inlined, as by this policy it is."""
-        with configured(spark, {_CTE_POLICY: "LEGACY"}):
+        with configured(spark, {_CTE_POLICY: "LEGACY"}), as_written(spark, one, other):
             return bool(spark.sql(one).sameSemantics(spark.sql(other)))
 
     def schema(self, sql: str) -> tuple[Column, ...]:
@@ -338,7 +351,8 @@ class SparkAnalyzer:
         from pyspark.errors import PySparkException
 
         try:
-            return self.spark.sql(sql).schema
+            with as_written(self.spark, sql):
+                return self.spark.sql(sql).schema
         except PySparkException as error:
             raise ViewError(
                 f"Spark refuses this SQL: {error_text(error)}", "Correct it there; a view is one SELECT in Spark SQL."
@@ -350,8 +364,9 @@ class SparkAnalyzer:
         from pyspark.errors import PySparkException
 
         try:
-            if self.spark.sql(one).sameSemantics(self.spark.sql(other)):
-                return True
+            with as_written(self.spark, one, other):
+                if self.spark.sql(one).sameSemantics(self.spark.sql(other)):
+                    return True
         except PySparkException:
             return False  # the engine takes one of them only
         # Spark numbers each WITH anew, so that no two of them compare equal.
@@ -368,7 +383,8 @@ class SparkAnalyzer:
 
         for spark in (self._aside, self.spark):  # variables are known in the caller's session only
             try:
-                with configured(spark, {_PLAN_FIELDS: "100000", _EXCLUDED: _BY_ROWS}):
+                conf = {_PLAN_FIELDS: "100000", _EXCLUDED: _BY_ROWS}
+                with configured(spark, conf), as_written(spark, one, other):
                     plans = [_optimized(spark, sql) for sql in (one, other)]
                 if all(plans):
                     first, second = map(inlined, plans)
@@ -407,7 +423,7 @@ class SparkAnalyzer:
     def _analysed(self, sql: str) -> str:
         """The analysed plan of a statement as Spark writes it."""
         # In the caller's session: elsewhere its variables are unknown, and EXPLAIN raises nothing.
-        with configured(self.spark, {_PLAN_FIELDS: "100000"}):
+        with configured(self.spark, {_PLAN_FIELDS: "100000"}), as_written(self.spark, sql):
             plans = "\n".join(str(row[0]) for row in self.spark.sql(f"EXPLAIN EXTENDED {sql}").collect())
         return plans.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
 

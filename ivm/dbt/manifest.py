@@ -4,11 +4,12 @@
     table    what a model may read and dbt doesn't build from a query: a source, a seed, a snapshot
     test     a query of the rows that must not be there
 
-Invariant: a Project is of a version and an adapter that are understood. SQL that is_incremental() may have cut down is
-known as such: `partial` holds the incremental models whose compiled form isn't proven to be the whole one. The proof is
-`run_results.json` beside the manifest: the same invocation ran with --full-refresh. Where it says that the invocation
-left rows out of each model (--empty, --sample), there is no Project. Of microbatch models (`batched`) the compiled SQL
-is never what dbt builds.
+Invariant: a Project is of a version and an adapter that are understood. SQL that may be cut down to what a run adds is
+known as such: `partial` holds the incremental models whose compiled form isn't proven to be the whole one. Proven is
+one whose text leaves nothing to Jinja but names and values; of any other the proof is `run_results.json` beside the
+manifest: the same invocation ran with --full-refresh. Nothing proves it of a model that asks which tables are there
+(`asking`): once it was built its own is. Where the results say that the invocation left rows out of each model
+(--empty, --sample), there is no Project. Of microbatch models (`batched`) the compiled SQL is never what dbt builds.
 """
 
 from __future__ import annotations
@@ -32,10 +33,27 @@ ADAPTERS = ("spark", "databricks")
 COMPILE = "dbt compile --full-refresh"
 #: Far more than the largest project's.
 _MAX_BYTES = 2_000_000_000
-_INCREMENTAL = "macro.dbt.is_incremental"
+#: Macros that tell whether a model is refreshed in full. One of them asks for the model's table itself.
+_TOLD = frozenset({"macro.dbt.is_incremental", "macro.dbt.should_full_refresh"})
 #: Macros by which a model asks the warehouse while it is compiled, and names that stand for the run.
 _ASKING = {"macro.dbt.run_query", "macro.dbt.statement"}
 _OF_THE_RUN = re.compile(r"\b(run_started_at|invocation_id|modules\.datetime)\b")
+_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
+_JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+#: Jinja that only puts a name or a value into a text, whatever the run is; config() puts nothing there.
+_VALUE = r"""\s*(?:\w+\s*=\s*)?(?:'[^']*'|"[^"]*"|\d+)\s*"""
+_PLAIN = re.compile(
+    rf"\{{\{{-?\s*(?:config\s*\([^(){{}}]*\)|(?:ref|source|var)\s*\({_VALUE}(?:,{_VALUE})*\))\s*-?\}}\}}"
+)
+#: What is told of the command itself, whatever the model's own full_refresh says.
+_COMMAND = re.compile(r"\b(flags|invocation_args_dict)\b")
+#: Macros, and calls in their texts, that tell which tables are there. Of a model's own text it may be any call of the
+#: adapter's; in macros most tell of columns, or choose among macros.
+_FINDING = {"macro.dbt.load_relation", "macro.dbt.load_cached_relation"}
+_FINDS = re.compile(
+    r"\b(load_relation|load_cached_relation|get_or_create_relation|adapter\.(get|list)_relations?\w*)\b"
+)
+_OWN_FINDS = re.compile(r"\badapter\.(?!(dispatch|quote)\b)\w+")
 
 
 @dataclass(frozen=True)
@@ -101,8 +119,10 @@ class Project:
     tables: Mapping[str, Given]
     tests: tuple[Test, ...] = ()
     disabled: tuple[str, ...] = ()
-    #: Models whose compiled SQL may be what is_incremental() leaves of it.
+    #: Incremental models whose compiled SQL may be what a run adds to a table.
     partial: frozenset[str] = field(default_factory=frozenset)
+    #: Incremental models whose compiled SQL may go by whether their tables are there.
+    asking: frozenset[str] = field(default_factory=frozenset)
     #: Models that dbt builds batch by batch, from a time on.
     batched: frozenset[str] = field(default_factory=frozenset)
 
@@ -161,18 +181,18 @@ def _arguments(file: Path, meta: Mapping[str, Any]) -> Mapping[str, Any]:
 def _project(data: Mapping[str, Any], full: bool) -> Project:
     nodes = [data["nodes"][i] for i in sorted(data["nodes"])]  # their order is another in each run of dbt
     calls = {m: tuple(d["depends_on"]["macros"]) for m, d in data["macros"].items()}
-    momentary = _momentary(nodes, calls, {m: d.get("macro_sql", "") for m, d in data["macros"].items()})
+    texts = {m: d.get("macro_sql", "") for m, d in data["macros"].items()}
+    written = _written(nodes, calls, texts)
+    momentary = {i: _momentary(w) for i, w in written.items()}
     models = {n["unique_id"]: _model(n, momentary[n["unique_id"]]) for n in nodes if n["resource_type"] == "model"}
     given = [_given(n, n["name"]) for n in nodes if n["resource_type"] in ("seed", "snapshot")]
     given += [_given(s, f"{s['source_name']}.{s['name']}") for s in data["sources"].values()]
-    # is_incremental() is false of all other models, and of all in a full refresh, but where the model forbids it.
-    partial = {
-        n["unique_id"]
+    incremental = {
+        n["unique_id"]: n["config"].get("full_refresh")
         for n in nodes
-        if n["config"].get("materialized") == "incremental"
-        and not _whole(n["config"].get("full_refresh"), full)
-        and ("is_incremental" in n["raw_code"] or _INCREMENTAL in _called(n, calls))
+        if n["resource_type"] == "model" and n["config"].get("materialized") == "incremental"
     }
+    partial = {i for i, said in incremental.items() if written[i].decides and not _whole(written[i], said, full)}
     batched = {
         n["unique_id"]
         for n in nodes
@@ -185,36 +205,68 @@ def _project(data: Mapping[str, Any], full: bool) -> Project:
         tuple(_test(n) for n in nodes if n["resource_type"] == "test"),
         tuple(sorted(i for i in data.get("disabled") or {} if i.startswith("model."))),
         frozenset(partial),
+        frozenset(i for i in incremental if written[i].finds),
         frozenset(batched),
     )
 
 
-def _whole(said: bool | None, full: bool) -> bool:
-    """Whether a model is refreshed in full: what it says itself goes before the command."""
-    return full if said is None else said
+@dataclass(frozen=True)
+class _Written:
+    """What makes the compiled SQL of a model: Jinja and macros.
 
-
-def _momentary(
-    nodes: Iterable[Mapping[str, Any]], calls: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]
-) -> dict[str, str]:
-    """What the compiled SQL of models holds of the moment of its compilation, by id, in words; "" for nothing.
-
-    It may come there from the model's own text, from an ephemeral model that it has in its WITH, or from a macro that
-    these call.
+    `own` is the Jinja of its text, and of the ephemeral models in its WITH; `called` are the texts of the macros.
+    What is_incremental() and should_full_refresh() themselves do is left out: by them a model may ask for its table.
     """
+
+    own: tuple[str, ...]
+    macros: frozenset[str]
+    called: tuple[str, ...]
+
+    @property
+    def decides(self) -> bool:
+        """Whether Jinja does more than putting names and values in."""
+        return bool(self.macros) or not all(map(_PLAIN.fullmatch, self.own))
+
+    @property
+    def finds(self) -> bool:
+        """Whether it goes by which tables are there."""
+        texts = [*self.own, *self.called]
+        return bool(_FINDING & self.macros) or any(map(_FINDS.search, texts)) or any(map(_OWN_FINDS.search, self.own))
+
+
+def _written(
+    nodes: Iterable[Mapping[str, Any]], calls: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]
+) -> dict[str, _Written]:
+    """What models are written of, by id."""
     models = {n["unique_id"]: n for n in nodes if n["resource_type"] == "model"}
     inlined = {
         i: [r for r in n["depends_on"]["nodes"] if r in models and models[r]["config"]["materialized"] == "ephemeral"]
         for i, n in models.items()
     }
+    within = {**calls, **dict.fromkeys(_TOLD, ())}
     found = {}
     for id_ in models:
-        parts = [models[i] for i in reached([id_], inlined)]
-        macros = {m for part in parts for m in _called(part, calls)}
-        written = [*(part["raw_code"] for part in parts), *(texts.get(m, "") for m in macros)]
-        words = sorted({word for text in written for word in _OF_THE_RUN.findall(text)})
-        found[id_] = ", ".join([*words, *(["an answer of the warehouse"] if _ASKING & macros else [])])
+        parts = [models[i] for i in sorted(reached([id_], inlined))]
+        macros = frozenset(m for part in parts for m in reached(part["depends_on"]["macros"], within))
+        own = tuple(jinja for part in parts for jinja in _JINJA.findall(_COMMENT.sub("", part["raw_code"])))
+        found[id_] = _Written(own, macros, tuple(_COMMENT.sub("", texts.get(m, "")) for m in sorted(macros - _TOLD)))
     return found
+
+
+def _whole(written: _Written, said: bool | None, full: bool) -> bool:
+    """Whether a model is compiled for a full refresh: what it says itself goes before the command.
+
+    But not where it asks for the command.
+    """
+    asks = any(map(_COMMAND.search, (*written.own, *written.called)))
+    return said is not False and (full or (said is True and not asks))
+
+
+def _momentary(written: _Written) -> str:
+    """What compiled SQL holds of the moment of its compilation, in words; "" for nothing."""
+    words = {word for text in (*written.own, *written.called) for word in _OF_THE_RUN.findall(text)}
+    warehouse = written.finds or bool(_ASKING & written.macros)
+    return ", ".join([*sorted(words), *(["an answer of the warehouse"] if warehouse else [])])
 
 
 def _model(node: Mapping[str, Any], momentary: str) -> Model:
@@ -267,11 +319,6 @@ def _kind(meta: Mapping[str, Any], macros: Iterable[str]) -> str:
     if name and not package and "dbt" not in found:
         package = found[0] if found else "another"
     return f"{package}.{name}" if package else name
-
-
-def _called(node: Mapping[str, Any], calls: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The macros that a node calls, and those that these call."""
-    return reached(node["depends_on"]["macros"], calls)
 
 
 def reached(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:

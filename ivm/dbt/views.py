@@ -16,6 +16,7 @@ from ivm.adopt import captured, renamed
 from ivm.dbt.manifest import COMPILE, Model, Project, reached
 from ivm.errors import ConfigError, ViewError
 from ivm.names import check_name
+from ivm.sql.substitution import check_written_out
 from ivm.sql.text import relation_tables
 
 #: A model that says so wants to be a view of ivm's.
@@ -62,10 +63,16 @@ def views(project: Project, models: Sequence[Model]) -> dict[str, str]:
     """SQL by view. Raises ConfigError or ViewError, naming the model, for what no view can be made of."""
     if raw := [m for m in models if not m.sql]:
         raise ConfigError(f"{_listed(raw)} not compiled in this manifest.", f"Run `{COMPILE}`.")
+    if asking := [m for m in models if m.id in project.asking]:
+        raise ConfigError(
+            f"{_listed(asking)} incremental and asks by Jinja which tables there are: with --full-refresh, too, the "
+            "compiled SQL goes by whether the model was built before.",
+            "Ask by is_incremental(), or leave the model to dbt (--model names others).",
+        )
     if partial := [m for m in models if m.id in project.partial]:
         raise ConfigError(
             f"{_listed(partial)} incremental, and nothing proves that the compiled SQL is the whole query, without "
-            "the part in is_incremental().",
+            "what is_incremental() or other Jinja makes of it in a run.",
             f"Run `{COMPILE}` (a model with full_refresh: false needs that taken out for it), and leave "
             "run_results.json beside the manifest.",
         )
@@ -85,12 +92,13 @@ def views(project: Project, models: Sequence[Model]) -> dict[str, str]:
 def called(what: str, sql: str, models: Sequence[Model], own: str = "") -> str:
     """A query with the tables of models called by their views' names; `own` is the table that it would fill.
 
-    Raises ViewError for what is no query, ConfigError for one that reads its own table, whose WITH hides a view, or
-    that reads a table without a schema by a view's name.
+    Raises ViewError for what is no query or holds `${`, ConfigError for one that reads its own table, whose WITH hides
+    a view, or that reads a table without a schema by a view's name.
     """
     names = {m.relation.lower(): m.name for m in models}
     views = {v.lower() for v in names.values()}
     try:
+        check_written_out(sql, "Its SQL")
         read = {t.lower() for t, *_ in relation_tables(sql)}
         hidden = captured(sql, names)
     except ViewError as error:

@@ -18,7 +18,10 @@ from typing import Any
 from ivm.errors import ConfigError
 from ivm.parameters import shown
 from ivm.quality.severity import check_severity
+from ivm.sql.substitution import reference
 
+#: Arguments that Spark reads as SQL.
+_SQL = ("row_condition", "base_query", "comparison_query")
 _IMPORT = re.compile(r"^from \.(expect_\w+) import \(?\s*(\w+)", re.MULTILINE)
 
 
@@ -33,7 +36,7 @@ class Arguments:
 def check_rules(view: str, rules: Any, where: str) -> None:
     """Raises ConfigError for what is no list of `expect_...: {arguments}`.
 
-    So it does for unknown expectations and for unknown or missing arguments.
+    So it does for unknown expectations, for unknown or missing arguments, and for `${` in one that is SQL.
     What values an argument takes only Great Expectations itself can tell, when it judges an epoch. Where it isn't
     installed only the form is checked.
     """
@@ -56,6 +59,12 @@ def check_rules(view: str, rules: Any, where: str) -> None:
             raise ConfigError(
                 f"The check {name} of view {view!r} takes no {shown(unknown[0])}.",
                 f"It takes: {', '.join(sorted(taken.allowed))}.",
+            )
+        held = (reference(arguments[a]) for a in _SQL if isinstance(arguments.get(a), str))
+        if found := next(filter(None, held), ""):
+            raise ConfigError(
+                f"The check {name} of view {view!r} holds {found}, which Spark would replace by a setting.",
+                "Write the value itself.",
             )
         if "severity" in arguments:
             check_severity(arguments["severity"], f"the check {name} of view {view!r}")

@@ -23,7 +23,7 @@ from ivm.portable.translations import Translations
 from ivm.refresh.epochs import EpochLog
 from ivm.refresh.mentions import remembered
 from ivm.refresh.views import Compiled, View, compile_view, in_order
-from ivm.session import NEW_CALENDAR, SparkAnalyzer, apart, configured, starts_plain
+from ivm.session import STEP_CONF, SparkAnalyzer, apart, configured, starts_plain
 from ivm.sql.padding import padded_names
 from ivm.sql.text import query_tree, relation_tables
 from ivm.storage.location import Location
@@ -316,7 +316,7 @@ class Context:
             spark = callers()
             chance = any(r.code == "nondeterministic" for c in self.compiled.values() for r in c.program.refusals)
             mine = spark if self.owns_session() or chance else apart(spark)
-            self._step.enter_context(configured(mine, NEW_CALENDAR))
+            self._step.enter_context(configured(mine, STEP_CONF))
             return mine
 
         return _once(own)

@@ -24,6 +24,7 @@ from ivm.refresh.run import committed_or_raise
 from ivm.refresh.settings import changed, settings
 from ivm.rewrite.statements import consolidated
 from ivm.rewrite.timed import companion_name
+from ivm.session import as_written
 from ivm.sql.blocks import sql_of
 from ivm.sql.maps import encoded
 from ivm.sql.render import unit_sql
@@ -90,13 +91,9 @@ def verify_view(context: Context, view: str, recomputed: str | None = None, wher
         f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`{only}\n"
         f"UNION ALL\n{published}"
     )
-    differing = (
-        context.spark()
-        .sql(consolidated(rows, [Column(n, "") for n in names]))
-        .limit(context.limits.sampled_rows)
-        .toArrow()
-        .to_pylist()
-    )
+    spark, compared = context.spark(), consolidated(rows, [Column(n, "") for n in names])
+    with as_written(spark, compared):
+        differing = spark.sql(compared).limit(context.limits.sampled_rows).toArrow().to_pylist()
     weights = [row.pop(WEIGHT) for row in differing]
     missing = [row for row, weight in zip(differing, weights, strict=True) if weight > 0]
     unexpected = [row for row, weight in zip(differing, weights, strict=True) if weight < 0]
@@ -108,7 +105,7 @@ def verify_view(context: Context, view: str, recomputed: str | None = None, wher
         -sum(w for w in weights if w < 0),
         tuple(missing[:3]),
         tuple(unexpected[:3]),
-        changed(state.settings, settings(context.spark())),
+        changed(state.settings, settings(spark)),
     )
 
 

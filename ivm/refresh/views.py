@@ -22,6 +22,7 @@ from ivm.sql.calls import wide_sums
 from ivm.sql.functions import definitions
 from ivm.sql.refusals import refusal
 from ivm.sql.rules import BEYOND_SPARK
+from ivm.sql.substitution import check_written_out
 from ivm.sql.text import arrange_hints, relation_tables
 from ivm.storage.location import Location
 from ivm.trace.arranged import TIME
@@ -73,8 +74,8 @@ def in_order(
 ) -> list[View]:
     """Views before those that read them, all or those that `roots` need.
 
-    Raises ViewError for a text that isn't one query, and for a cycle, naming its members; with `broken`, these views
-    are left out and noted there, with the reason.
+    Raises ViewError for a text that isn't one query, or in which Spark would replace something first, and for a cycle,
+    naming its members; with `broken`, these views are left out and noted there, with the reason.
     """
     done: dict[str, View] = {}
     path: list[str] = []
@@ -108,6 +109,7 @@ def in_order(
 
     def _tables(name: str) -> list[str]:
         try:
+            check_written_out(views[name].sql, "Its SQL")
             return [table.lower() for table, *_ in relation_tables(views[name].sql)]
         except ViewError as error:
             view = views[name]

@@ -9,7 +9,8 @@ Invariant: a view means what it meant. Where a query or what it reads can't be h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from ivm.sdp import policies, statements
 from ivm.sdp.datasets import Dataset, Kind
 from ivm.sdp.names import Names
 from ivm.sdp.spec import Spec, read_spec
+from ivm.sql.substitution import check_written_out, written_out
 
 _WHY = {
     Kind.STREAMING: "a streaming table; a view that reads it has it as a source",
@@ -48,7 +50,7 @@ class Project:
 def read(file: Path) -> Project:
     """Read a spec and its definitions. Raises ConfigError where they can't be, or where no view is left."""
     spec = read_spec(file)
-    found = [d for path in spec.files for d in _definitions(path, spec)]
+    found = _written_out([d for path in spec.files for d in _definitions(path, spec)], spec)
     said = [(d, policies.declared(d)) for d in found]
     names, left = Names(spec, found), []
     for dataset in found:
@@ -68,6 +70,28 @@ def read(file: Path) -> Project:
         {spec.full(d.name): p[policies.KEY] for d, p in said if d.kind is Kind.STREAMING and p},
         tuple(left),
     )
+
+
+def _written_out(found: Sequence[Dataset], spec: Spec) -> list[Dataset]:
+    """Definitions with each `${name}` replaced by the value that the spec's configuration gives to the name.
+
+    Where the name is another one, or has a value of the definition's own or of a SET, the definition has that reason.
+    """
+    told = (re.match(r"SET\s+([^\s=]+)", d.name, re.IGNORECASE) for d in found if d.kind is Kind.SETTING)
+    set_again = {m[1].strip("`") for m in told if m}
+    known = {k: v for k, v in spec.configuration.items() if k not in set_again}
+
+    def settled(dataset: Dataset) -> Dataset:
+        settings = {} if "spark_conf" in dataset.clauses else known
+        try:
+            sql = written_out(dataset.sql, settings)
+            check_written_out(sql, "its SQL")
+            properties = {k: written_out(v, settings) for k, v in dataset.properties.items()}
+        except ViewError as error:
+            return replace(dataset, reason=dataset.reason or error.message)
+        return replace(dataset, sql=sql, properties=properties)
+
+    return [settled(d) for d in found]
 
 
 def _refusal(dataset: Dataset, names: Names) -> str:

@@ -19,6 +19,7 @@ from sqlglot.tokens import TokenType
 from ivm import parameters
 from ivm.errors import ConfigError
 from ivm.sql.dialect import COMPARISONS, GENERATORS, IvmSpark, function_name, is_aggregate
+from ivm.sql.substitution import reference
 from ivm.sql.volatile import VOLATILE
 
 #: More is no condition that a person types; Airflow's form takes as much.
@@ -63,8 +64,8 @@ def parse_condition(text: str) -> str:
     "k = 1 OR (v IN ('it\\\\'s'))"
     """
     text = parameters.text(text, "The condition", _HINT)
-    if "${" in text:
-        raise _refused(text, "Spark would replace ${...} by a setting, even inside of a string")
+    if found := reference(text):
+        raise _refused(text, f"Spark would replace {found} by a setting, even inside of a string")
     if len(text) > MAX_LENGTH:
         raise ConfigError(
             f"The condition has {len(text):,} characters, at most {MAX_LENGTH:,} are taken.", "Backfill the whole view."

@@ -15,13 +15,20 @@ from sqlglot.errors import SqlglotError
 
 from ivm.sql.analyzer import Analyzer, Function
 from ivm.sql.dialect import AGGREGATES, IvmSpark
+from ivm.sql.substitution import check_written_out
 from ivm.sql.volatile import volatile
 
 
 def own_functions(tree: exp.Expression, analyzer: Analyzer) -> tuple[Function, ...]:
-    """The user's own functions that a statement calls, and those that they call."""
+    """The user's own functions that a statement calls, and those that they call.
+
+    Raises ViewError for a body that holds `${`, which Spark replaces at each use.
+    """
     names = {f.name.lower() for f in tree.find_all(exp.Anonymous)} - AGGREGATES
-    return analyzer.functions(sorted(names)) if names else ()
+    found = analyzer.functions(sorted(names)) if names else ()
+    for function in found:
+        check_written_out(function.body, f"The body of the function {function.name}")
+    return found
 
 
 def definitions(functions: Iterable[Function]) -> tuple[tuple[str, str], ...]:

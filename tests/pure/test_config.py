@@ -113,6 +113,18 @@ def test_unknown_key_in_checks(folder):
         load_folder(folder)
 
 
+@pytest.mark.parametrize("value", [None, "", "/other"])
+def test_the_default_of_a_variable(tmp_path, monkeypatch, value):
+    """As a shell takes it, for an empty value, too; without a default an empty value is one."""
+    monkeypatch.delenv("IVM_TEST_ROOT", raising=False)
+    monkeypatch.setenv("IVM_TEST_EMPTY", "")
+    if value is not None:
+        monkeypatch.setenv("IVM_TEST_ROOT", value)
+    text = "name: x\nroot: '${IVM_TEST_ROOT:-/lake}${IVM_TEST_EMPTY}/shop'\nsources: {}"
+    (tmp_path / "pipeline.yml").write_text(text)
+    assert load_folder(tmp_path).root == f"{value or '/lake'}/shop"
+
+
 def test_settings_in_the_leading_comment(folder):
     (folder / "views" / "customer_totals.sql").write_text(
         "-- mode: full\n-- what it is for: nothing\nSELECT 1 AS a FROM orders -- mode: auto"
@@ -141,6 +153,8 @@ VALID = "name: x\nroot: r\nsources: {}\n"
         (f"name: x\nroot: {'a' * 300}\nsources: {{}}", "too long"),
         (f"name: x\nroot: {'a/' * 3000}\nsources: {{}}", "too long"),
         ("name: x\nroot: ${A\nsources: {}", "not ended"),
+        ("name: x\nroot: '${A:-${HOME}/lake}'\nsources: {}", "not ended, has no name, or holds another one"),
+        ("name: x\nroot: '${A:-/la{ke}'\nsources: {}", "not ended.*a default holds no"),
         ("name: x\nname: y\nroot: r\nsources: {}", "'name' is there twice.*line 2"),
         ("name: x\nroot: r\nsources: {o: {path: p}, 'o': {path: q}}", "'o' is there twice"),
         ("name: x\nroot: r\nsources: {on: p}", "key True, which YAML reads as bool.*quotes"),

@@ -197,6 +197,8 @@ def test_a_table_without_a_schema_is_not_the_model_of_that_name(tmp_path):
 def test_sql_that_is_no_query_is_refused_by_name(tmp_path):
     with pytest.raises(ViewError, match="Model best: A view is one SELECT"):
         projects.take(changed(tmp_path, set_in("best", compiled_code="drop table t")))
+    with pytest.raises(ViewError, match=r"Model best: Its SQL holds \$\{region\}"):
+        projects.take(changed(tmp_path, set_in("best", compiled_code="select '${region}' as r")))
 
 
 def test_the_proof_that_an_incremental_model_is_whole(tmp_path):
@@ -211,6 +213,86 @@ def test_the_proof_that_an_incremental_model_is_whole(tmp_path):
         data["nodes"]["model.shop.daily"].update(raw_code="select 1", depends_on={"macros": [], "nodes": []})
 
     assert read(changed(tmp_path, unaware, results=False)).partial == frozenset()
+
+
+WAYS = {
+    "flags": ("not flags.FULL_REFRESH", []),
+    "arguments": ("not invocation_args_dict['full_refresh']", []),
+    "should_full_refresh": ("not should_full_refresh()", ["macro.dbt.should_full_refresh"]),
+    "a macro": ("late()", ["macro.shop.late"]),
+}
+
+
+def cut(condition, macros):
+    """Daily adds what another condition than is_incremental() says."""
+    raw = f"select placed_on from {{{{ ref('stg_orders') }}}} {{% if {condition} %}} where placed_on > 1 {{% endif %}}"
+
+    def change(data):
+        data["nodes"]["model.shop.daily"].update(
+            raw_code=raw, depends_on={"macros": macros, "nodes": ["model.shop.stg_orders"]}
+        )
+        data["macros"]["macro.shop.late"] = {
+            "depends_on": {"macros": []},
+            "macro_sql": "{% if not flags.FULL_REFRESH %}1{% endif %}",
+        }
+
+    return change
+
+
+@pytest.mark.parametrize(("condition", "macros"), WAYS.values(), ids=WAYS)
+def test_a_model_that_adds_by_another_condition_needs_the_proof(tmp_path, condition, macros):
+    change = cut(condition, macros)
+    assert read(changed(tmp_path, change)).partial == frozenset()
+    with pytest.raises(ConfigError, match="Model daily is incremental, and nothing proves"):
+        projects.take(changed(tmp_path, change, results=False))
+
+
+def test_a_models_own_word_is_not_the_commands(tmp_path):
+    def change(data):
+        cut("not flags.FULL_REFRESH", [])(data)
+        configured("daily", full_refresh=True)(data)
+
+    assert read(changed(tmp_path, change, results=False)).partial == {"model.shop.daily"}
+
+
+def test_what_only_names_tables_needs_no_proof(tmp_path):
+    raw = "{{ config(materialized='incremental') }} {# {% if x %} #} select {{ var('n') }} as n from {{ ref('a') }}"
+
+    def of(text):
+        change = set_in("daily", raw_code=text, depends_on={"macros": [], "nodes": []})
+        return read(changed(tmp_path, change, results=False)).partial
+
+    assert of(raw) == frozenset()
+    assert of(raw.replace("'a'", "'a' if flags.FULL_REFRESH else 'b'")) == {"model.shop.daily"}
+    assert of(raw.replace("'a'", "'b', 'a', v=2")) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("condition", "macros", "text"),
+    [
+        ("load_relation(this) is not none", ["macro.dbt.load_relation"], ""),
+        ("adapter.get_relation(this.database, this.schema, this.name)", [], ""),
+        ("adapter.get_columns_in_relation(this)", [], ""),
+        ("built()", ["macro.shop.built"], "{% set r = adapter.get_relation(this.database, this.schema, this.name) %}"),
+    ],
+)
+def test_a_model_that_asks_for_its_table_is_refused(tmp_path, condition, macros, text):
+    def change(data):
+        cut(condition, macros)(data)
+        data["macros"]["macro.shop.built"] = {"depends_on": {"macros": []}, "macro_sql": text}
+
+    with pytest.raises(ConfigError, match="Model daily is incremental and asks by Jinja which tables"):
+        projects.take(changed(tmp_path, change))
+
+
+def test_is_incremental_itself_may_ask(tmp_path):
+    def change(data):
+        own = data["macros"]["macro.dbt.is_incremental"]
+        own["macro_sql"] = "{% set relation = adapter.get_relation(this.database, this.schema, this.table) %}"
+
+    project = read(changed(tmp_path, change))
+    assert (project.partial, project.asking) == (frozenset(), frozenset())
+    assert not any(m.momentary for m in project.models.values())
 
 
 def test_what_is_of_the_moment_is_named(tmp_path):

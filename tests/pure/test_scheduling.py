@@ -7,9 +7,12 @@ from datetime import timedelta
 import pytest
 
 from ivm.config import load_folder
+from ivm.declarations import declared
 from ivm.durations import duration, written
 from ivm.errors import ConfigError
 from ivm.orchestration.reads import reads
+from ivm.refresh.living import read_by_views
+from ivm.refresh.records import Manifest
 from ivm.scheduling import AirflowSettings, OnAssets, OnCommits
 
 BASE = "name: shop\nroot: lake\nsources: {orders: {path: orders}, people: {path: people}}\n"
@@ -117,6 +120,18 @@ def test_views_come_after_those_that_they_read(folder):
     assert found == {"a_last": ("middle", "totals"), "middle": ("totals",), "other": (), "odd": (), "totals": ()}
     order = list(found)
     assert order.index("totals") < order.index("middle") < order.index("a_last")
+
+
+def test_what_comes_after_the_end_hides_nothing(folder):
+    text = "-- mode: full\n-- for now; see below\nSELECT ';' AS s, cust FROM totals; -- the end\n"
+    (folder / "views" / "first.sql").write_text(text)
+    (folder / "views" / "second.sql").write_text("SELECT s FROM first; /* the\nend */ ;\n")
+    config = loaded(folder, "")
+    assert [v.sql for v in config.views if v.name == "second"] == ["SELECT s FROM first"]
+    assert [v.mode for v in config.views if v.name == "first"] == ["full"]
+    assert reads(config) == {"totals": (), "first": ("totals",), "second": ("first",)}
+    context = declared(folder)
+    assert read_by_views(context, Manifest()) == {"orders", "totals", "first"}
 
 
 def test_a_cycle_of_views_is_refused(folder):

@@ -192,6 +192,42 @@ def test_names_mean_what_they_meant(tmp_path):
     }
 
 
+def test_settings_of_the_spec_are_written_out(tmp_path):
+    head = """configuration: {region: EU, t: orders, of: "${region}", least: "5", fresh: 1h, twice: "1"}\n"""
+    sql = """
+        CREATE TEMPORARY VIEW part AS SELECT id FROM ${t} WHERE amount > ${spark:least};
+        CREATE MATERIALIZED VIEW v TBLPROPERTIES ('ivm.freshness' = '${fresh}') AS SELECT id, '${of}' AS r FROM part;
+        CREATE MATERIALIZED VIEW home AS SELECT '${env:HOME}' AS h;
+        CREATE MATERIALIZED VIEW other AS SELECT '${other}' AS h;
+        CREATE MATERIALIZED VIEW open AS SELECT '${ region}' AS h;
+        SET twice = 2;
+        CREATE MATERIALIZED VIEW again AS SELECT ${twice} AS n;
+    """
+    python = """
+from pyspark import pipelines as dp
+
+@dp.materialized_view
+def mine():
+    return spark.sql("SELECT '${region}' AS r")
+
+@dp.materialized_view(spark_conf={"region": "US"})
+def own():
+    return spark.sql("SELECT '${region}' AS r")
+"""
+    found = project.read(written(tmp_path / "p", head=head, a__sql=sql, b__py=python))
+    assert found.views == {
+        "v": "SELECT id, 'EU' AS r FROM (\nSELECT id FROM orders WHERE amount > 5\n) AS `part`",
+        "mine": "SELECT 'EU' AS r",
+    }
+    assert found.settings == {"v": {"freshness": "1h"}}
+    left = {line.split(" ")[0]: line for line in found.left}
+    assert "left out: it holds ${env:HOME}, which is none of the settings" in left["home"]
+    assert "left out: it holds ${other}" in left["other"]
+    assert "left out: its SQL holds ${: Spark replaces" in left["open"]
+    assert "left out: it holds ${twice}" in left["again"]
+    assert "left out: it holds ${region}" in left["own"]
+
+
 def test_the_example_of_the_page(tmp_path):
     blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S))
     found = project.read(written(tmp_path / "p", head="database: shop\n", a__sql=blocks["definitions"]))

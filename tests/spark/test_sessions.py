@@ -87,6 +87,21 @@ def test_a_view_over_a_variable_reads_the_callers(spark, made):
     spark.sql("DROP TEMPORARY VARIABLE ivm_least")
 
 
+@pytest.mark.parametrize("engine", ["spark", "auto"])
+def test_what_looks_like_a_setting_is_a_text(spark, made, engine):
+    """In what ivm makes of it the text stands without its backslash, and Spark would replace it."""
+    pipe = Pipeline("shop", spark, made.folder / "root", engine=engine)
+    pipe.source("orders", path(made, "orders"))
+    with configured(spark, {"region": "EU"}):
+        pipe.view("one", "SELECT id, '$\\{region}' AS r, concat('$', '{region}') AS s FROM orders")
+        assert pipe.refresh().ok
+        change(made)
+        assert pipe.refresh().views["one"].strategy == "incremental"
+        assert {tuple(row) for row in pipe.read("one").select("r", "s").collect()} == {("${region}", "${region}")}
+        assert pipe.verify("one")
+        assert spark.sql("SELECT '${region}'").collect()[0][0] == "EU"
+
+
 def test_a_session_apart_shares_nothing_that_is_set_later(spark):
     spark.conf.set("ivm.test", "before")
     other = apart(spark)
