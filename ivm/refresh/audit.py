@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from ivm.auditing import CHECKSUM, FULL, SAMPLE, check_share
 from ivm.errors import ConfigError
-from ivm.names import ident
 from ivm.plan.nodes import Column
 from ivm.refresh.checksums import Forward, brought_forward, checksum_of, keep, row_hash, why_scan
 from ivm.refresh.context import Context
@@ -123,7 +122,7 @@ def _chosen(keys: Sequence[Column], share: float, seed: int) -> str:
     """The condition that a row's group is chosen; over keys alone, so that Spark applies it before it groups."""
     wanted = max(1, round(share * _PARTS))
     first = (seed * 7_919 * wanted) % _PARTS
-    part = f"pmod({row_hash([ident(c.name) for c in keys])}, {_PARTS})"
+    part = f"pmod({row_hash(keys)}, {_PARTS})"
     return f"({part} + {first}) % {_PARTS} < {wanted}"
 
 

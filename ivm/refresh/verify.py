@@ -25,7 +25,7 @@ from ivm.refresh.settings import changed, settings
 from ivm.rewrite.statements import consolidated
 from ivm.rewrite.timed import companion_name
 from ivm.sql.blocks import sql_of
-from ivm.sql.maps import encoded
+from ivm.sql.maps import encoded, told_apart
 from ivm.sql.render import unit_sql
 from ivm.sql.temporal import at_instant
 from ivm.sql.text import splice
@@ -193,6 +193,19 @@ def comparable_sql(column: Column) -> str:
     if "variant" in column.type:
         return f"to_json({name})"
     return sql_of(encoded(exp.column(exp.to_identifier(column.name, quoted=True)), column.type, as_float=_rounded))
+
+
+def hashed_sql(column: Column) -> list[str]:
+    """What Spark's hash is taken of, so that it differs where values differ as they are compared.
+
+    >>> hashed_sql(Column("a", "int"))
+    ['(`a`) IS NULL', '`a`']
+    """
+    if "variant" in column.type:
+        value = comparable_sql(column)
+        return [f"({value}) IS NULL", value]
+    name = exp.column(exp.to_identifier(column.name, quoted=True))
+    return [sql_of(part) for part in told_apart(name, column.type, as_float=_rounded)]
 
 
 def _rounded(value: exp.Expression, _: exp.DataType) -> exp.Expression:

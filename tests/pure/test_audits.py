@@ -176,6 +176,7 @@ DAMAGED = {
     "another log": lambda kept: {"log": "ffff"},
     "an epoch to come": lambda kept: {"epoch": 99},
     "no batches": lambda kept: {"batches": []},
+    "other hashes": lambda kept: {"meaning": 0},
 }
 
 
