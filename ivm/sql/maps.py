@@ -198,9 +198,7 @@ def _coded(node: exp.Expression, type_: exp.DataType, depth: int, codec: _Codec)
     return exp.Case(ifs=[exp.If(this=known, true=_call("NAMED_STRUCT", *fields))])
 
 
-def _told_apart(
-    node: exp.Expression, type_: exp.DataType, depth: int, as_float: _Leaf | None
-) -> list[exp.Expression]:
+def _told_apart(node: exp.Expression, type_: exp.DataType, depth: int, as_float: _Leaf | None) -> list[exp.Expression]:
     """`as_float` is None inside of what is encoded already."""
     if type_.is_type("map"):
         key, value = type_.expressions
