@@ -120,6 +120,32 @@ def test_a_gate_cannot_be_released_but_is_planned_anew(tmp_path):
     assert shop.published() == 4
 
 
+#: Only Great Expectations itself finds out what is wrong with it.
+REFUSED = {"expect_column_values_to_be_unique": {"column": "id", "mostly": 5}}
+
+
+@pytest.mark.parametrize("scope", ["state", "delta"])
+def test_a_gate_that_could_not_be_judged_cannot_be_released(tmp_path, scope):
+    shop = Shop(tmp_path, [with_severity(SMALL, "gate")])
+    assert shop.pipe().refresh().ok
+    shop.checks["rows_"][scope].append(REFUSED)
+    report = shop.refreshed((4, "c", 101))
+    assert "its checks could not be run" in report.views["rows_"].error
+    assert not shop.pipe().quarantine("rows_").releasable
+    with pytest.raises(StateError, match=r"can't be released.*severity `gate`"):
+        shop.pipe().release("rows_")
+    shop.checks["rows_"] = {"state": [with_severity(SMALL, "warn"), REFUSED]}
+    assert set(held(shop.pipe().refresh())) == {"rows_", "names"}, "what is built in wasn't judged either"
+    assert shop.pipe().release("rows_").ok
+
+
+def test_what_was_judged_stands_where_the_next_suite_cannot_be_run(tmp_path):
+    shop = Shop(tmp_path, [REFUSED], [with_severity(SMALL, "gate")])
+    assert set(held(shop.refreshed((4, "c", 101)))) == {"rows_", "names"}
+    assert not shop.results("delta")["expect_column_values_to_be_between"].success
+    assert shop.results("all")["checks"].severity == "gate"
+
+
 def test_a_suite_of_great_expectations_is_taken_as_it_is(tmp_path):
     import great_expectations as gx
     import great_expectations.expectations as gxe
