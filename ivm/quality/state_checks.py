@@ -33,6 +33,7 @@ from ivm.quality.facts import (
     of_entry,
     of_rows,
     of_sql,
+    possible,
     same_in_spark,
 )
 from ivm.quality.plain import counts
@@ -96,7 +97,7 @@ def _carried(
     expectations: Callable[[], Sequence[Any]],
     batch: pa.Table,
 ) -> dict[str, Numbers]:
-    """By key, the sums of those that were known before, with the batch."""
+    """By key, the sums of those that were known before, with the batch; without those that can't be."""
     assert outcome.state is not None
     rows, weights = batch.drop_columns([WEIGHT]), batch[WEIGHT].combine_chunks()
     known = [k for k in kept if k.key in before]
@@ -116,7 +117,7 @@ def _carried(
     if judging:
         changes = _judged_change([expectations()[k.place] for k in judging], batch)
         facts |= {k.key: added(before[k.key], c) for k, c in zip(judging, changes, strict=True) if c is not None}
-    return facts
+    return {key: numbers for key, numbers in facts.items() if possible(numbers)}
 
 
 def _sides(batch: pa.Table) -> Iterator[tuple[int, pa.Table]]:

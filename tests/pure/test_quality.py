@@ -253,6 +253,45 @@ def test_kept_sums_judge_every_epoch_as_great_expectations_judges_all_rows(tmp_p
     assert len({name for name, success in verdicts if not success}) > 2  # the rows went both ways
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"expect_column_values_to_be_between": {"column": "amount", "max_value": 2.0**53}},
+        {"expect_column_values_to_be_in_set": {"column": "amount", "value_set": [2**53, 1.5]}},
+    ],
+)
+def test_large_integers_beside_floats_are_judged_over_all_rows(tmp_path, rule):
+    """One is rounded to the bound where it comes without NULLs, and is beyond it where it goes with them."""
+    shop = Shop(tmp_path, [with_severity(rule, "warn")])
+    shop.remove("id > 0")
+    shop.add((1, "a", 2**53 + 1))
+    assert shop.pipe().refresh().ok
+    shop.remove("id = 1")
+    assert shop.refreshed((2, "a", None)).ok
+    assert shop.refreshed((3, "a", 2**60)).ok
+    (result,) = shop.results().values()
+    assert (result.success, result.unexpected, result.judged) == (False, 1, "rows")
+
+
+@pytest.mark.parametrize("wrong", [{"unexpected": -2}, {"unexpected": 9}, {"missing": -3}])
+def test_counts_that_cannot_be_are_counted_anew(tmp_path, wrong):
+    shop = Shop(tmp_path, [SMALL])
+    assert shop.pipe().refresh().ok
+    facts = str(tmp_path / "root" / "_ivm" / "facts")
+    rows = DeltaTable(facts).to_pyarrow_table().to_pylist()
+    damaged = [
+        {**r, "numbers": json.dumps(json.loads(r["numbers"]) | wrong)} if "unexpected" in r["numbers"] else r
+        for r in rows
+    ]
+    write_deltalake(facts, pa.Table.from_pylist(damaged), mode="overwrite")
+    assert shop.refreshed((4, "c", 5)).ok
+    result = shop.results()["expect_column_values_to_be_between"]
+    assert (result.judged, result.unexpected, result.elements) == ("rows", 0, 4)
+    assert shop.refreshed((5, "c", 6)).ok
+    result = shop.results()["expect_column_values_to_be_between"]
+    assert (result.judged, result.unexpected, result.elements) == ("counts", 0, 5)
+
+
 def test_sums_of_another_epoch_are_not_relied_on(tmp_path):
     shop = Shop(tmp_path, [SMALL, {"expect_column_max_to_be_between": {"column": "amount", "max_value": 100}}])
     assert shop.pipe().refresh().ok
