@@ -38,6 +38,7 @@ from ivm.quality.facts import (
 )
 from ivm.quality.plain import counts
 from ivm.quality.results import Result
+from ivm.quality.typed import by_schema, typed
 from ivm.quality.verdicts import entry_of, result_of
 from ivm.refresh.context import Context
 from ivm.refresh.records import Outcome
@@ -209,7 +210,7 @@ def _by_rows(
     places = [i for i in left if i not in entries]
     asked = [expectations[i] for i in places]
     if isinstance(rows, str):
-        told, exact = judged(context.spark().sql(nan_missing(rows, schema)), asked), [True] * len(asked)
+        told, exact = judged_in_spark(context, rows, schema, asked), [True] * len(asked)
     else:
         told, exact = judged_rows(rows, asked)
     found = dict(zip(places, told, strict=True))
@@ -226,21 +227,26 @@ def judged_rows(
 ) -> tuple[list[Entry], list[bool]]:
     """Great Expectations' own results over a table, and whether each is of its exact values.
 
-    Those that it can't judge, and what names pandas' types, are judged as suites know numbers.
+    Those that it can't judge, and what names pandas' types of some rows, are judged as suites know numbers.
     """
-    places = [i for i, e in enumerate(expectations) if not isinstance(e, _typed())]
+    told = by_schema(rows.schema, expectations)
+    places = [i for i, e in enumerate(expectations) if i not in told and not isinstance(e, typed())]
     exactly = judged(exact_frame(rows), [expectations[i] for i in places], result_format) if places else []
-    found = {i: entry for i, entry in zip(places, exactly, strict=True) if not raised(entry)}
+    found = told | {i: entry for i, entry in zip(places, exactly, strict=True) if not raised(entry)}
     again = [i for i in range(len(expectations)) if i not in found]
     plainly = judged(plain_frame(rows), [expectations[i] for i in again], result_format) if again else []
     both = found | dict(zip(again, plainly, strict=True))
     return [both[i] for i in range(len(expectations))], [i in found for i in range(len(expectations))]
 
 
-def _typed() -> tuple[type, ...]:
-    import great_expectations.expectations as gxe
-
-    return gxe.ExpectColumnValuesToBeOfType, gxe.ExpectColumnValuesToBeInTypeList
+def judged_in_spark(context: Context, rows: str, schema: pa.Schema, expectations: Sequence[Any]) -> list[Entry]:
+    """Great Expectations' own results over the rows of a SELECT, which Spark judges."""
+    told = by_schema(schema, expectations)
+    places = [i for i in range(len(expectations)) if i not in told]
+    if places:
+        frame = context.spark().sql(nan_missing(rows, schema))
+        told |= dict(zip(places, judged(frame, [expectations[i] for i in places]), strict=True))
+    return [told[i] for i in range(len(expectations))]
 
 
 def _counted(context: Context, kept: Kept, rows: pa.Table | str, schema: pa.Schema) -> Numbers:
