@@ -33,7 +33,9 @@ from ivm.quality.catalog import rule_parts
 MAX_VALUES = 1_000
 Numbers = dict[str, Any]
 #: Part of each key; another one where what the sums mean has changed, so that those kept before are counted anew.
-_MEANING = 2
+_MEANING = 3
+#: From here on not every integer is a float of its own.
+_ROUNDED = 2**53
 #: Arithmetic of totals: Python's own rounds to 28 digits, values have up to 38.
 _EXACT = Context(prec=200, traps=[Inexact])
 #: The number of rows, which the manifest knows as well.
@@ -148,7 +150,29 @@ def _fit(kind: Kind, name: str, type_: pa.DataType, arguments: Mapping[str, Any]
         return not pa.types.is_nested(type_)
     if "regex" in name or "lengths" in name:
         return bool(text)
-    return bool(whole or text or pa.types.is_boolean(type_) or pa.types.is_decimal(type_) or pa.types.is_date(type_))
+    if whole:
+        return _exact_integers(arguments)
+    return bool(text or pa.types.is_boolean(type_) or pa.types.is_decimal(type_) or pa.types.is_date(type_))
+
+
+def _exact_integers(arguments: Mapping[str, Any]) -> bool:
+    """Whether integers are compared exactly with a rule's bounds or members, however a batch of them is typed.
+
+    Beside floats, and beside what no signed integer holds, they are floats in a batch without NULLs, and themselves in
+    another one: a row would be judged otherwise when it goes than when it came.
+
+    >>> _exact_integers({"min_value": 2**53 + 1}), _exact_integers({"max_value": 2.0**53})
+    (True, False)
+    >>> _exact_integers({"value_set": [2**53 + 1, 2]}), _exact_integers({"value_set": [2**53 + 1, 1.5]})
+    (True, False)
+    """
+    members = arguments.get("value_set", [])
+    if not isinstance(members, list):
+        return False
+    told = [v for v in (*members, arguments.get("min_value"), arguments.get("max_value")) if v is not None]
+    if all(type(v) is int for v in told):
+        return all(-(2**63) <= v < 2**63 for v in told)
+    return all(type(v) in (int, float) and abs(v) < _ROUNDED for v in told)
 
 
 def same_in_spark(kept: Kept, schema: pa.Schema) -> bool:
@@ -203,8 +227,9 @@ def by_sql(kept: Kept, rows: str, column: str, type_: pa.DataType) -> str:
     if kept.kind is Kind.ROWS:
         return f"SELECT count(*) AS rows_ FROM ({rows})"
     if kept.kind is Kind.COLUMN:
-        total = f"CAST(sum(CAST({column} AS decimal(38, {_scale(type_)}))) AS string)" if _is_number(type_) else "NULL"
-        return f"SELECT count(*) AS rows_, count({column}) AS nonnull, {total} AS total FROM ({rows})"
+        # One that 38 digits don't hold is NULL, whatever the session makes of an overflow.
+        total = f", CAST(try_sum(CAST({column} AS decimal(38, {_scale(type_)}))) AS string) AS total"
+        return f"SELECT count(*) AS rows_, count({column}) AS nonnull{total if _is_number(type_) else ''} FROM ({rows})"
     groups = f"SELECT {column} AS v, count(*) AS n FROM ({rows}) GROUP BY {column}"
     if kept.kind is Kind.VALUES:
         return f"{groups} LIMIT {MAX_VALUES + 2}"
@@ -215,7 +240,7 @@ def by_sql(kept: Kept, rows: str, column: str, type_: pa.DataType) -> str:
 
 
 def of_sql(kept: Kept, found: pa.Table) -> Numbers:
-    """The sums from what such a statement returns."""
+    """The sums from what such a statement returns; none where it doesn't tell them all."""
     if kept.kind is Kind.VALUES:
         pairs = [[v, int(n)] for v, n in zip(found["v"].to_pylist(), found["n"].to_pylist(), strict=True)]
         rows = {"rows": sum(n for _, n in pairs)}
@@ -223,7 +248,23 @@ def of_sql(kept: Kept, found: pa.Table) -> Numbers:
         return rows | {"values": sorted(p for p in pairs if p[0] is not None)} if whole else {}
     row = found.to_pylist()[0]
     numbers: Numbers = {k.rstrip("_"): int(row[k] or 0) for k in found.column_names if k != "total"}
-    return numbers | ({"total": str(row["total"] or 0)} if kept.kind is Kind.COLUMN and "total" in row else {})
+    if "total" not in row:
+        return numbers
+    if row["total"] is None and numbers["nonnull"]:
+        return {}
+    return numbers | {"total": str(row["total"] or 0)}
+
+
+def possible(numbers: Numbers) -> bool:
+    """Whether there may be rows with such counts; else one was judged otherwise when it went than when it came.
+
+    >>> possible({"rows": 3, "missing": 1, "unexpected": 2}), possible({"rows": 3, "missing": 1, "unexpected": -1})
+    (True, False)
+    >>> possible({"rows": 3, "missing": 1, "unexpected": 3}), possible({"rows": 3, "nonnull": 3, "total": "7"})
+    (False, True)
+    """
+    rows, missing, unexpected = (int(numbers.get(k, 0)) for k in ("rows", "missing", "unexpected"))
+    return missing >= 0 <= unexpected <= rows - missing
 
 
 def added(before: Numbers, change: Numbers) -> Numbers:

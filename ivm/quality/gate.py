@@ -30,7 +30,7 @@ from ivm.quality.fact_store import FactStore
 from ivm.quality.large import BUILT_IN, KEY_COPIES, RESULTING, check_large, is_large
 from ivm.quality.plain import met
 from ivm.quality.results import Result, store
-from ivm.quality.severity import GATE, WARN
+from ivm.quality.severity import GATE, WARN, severest
 from ivm.quality.state_checks import check_state, inserted, judged_rows
 from ivm.refresh.context import Context
 from ivm.refresh.records import EpochPlan, Outcome
@@ -45,8 +45,9 @@ from ivm.zset.weighted import consolidate
 def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) -> dict[str, list[str]]:
     """Validate every view that would be published; keep the results; return the failures in words, by view.
 
-    A check that can't be run is a failed one: of its view, not of the others. Where it can't since the published rows
-    are lost, no later batch's could be either, so that the view is built anew.
+    A check that can't be run is a failed one: of its view, not of the others, and as severe as the view's severest, for
+    it may be that one. Where it can't since the published rows are lost, no later batch's could be either, so that the
+    view is built anew.
     """
     results: list[Result] = []
     verdicts: dict[str, list[str]] = {}
@@ -63,16 +64,19 @@ def run_gate(context: Context, plan: EpochPlan, outcomes: dict[str, Outcome]) ->
             f"There are: {', '.join(v.name for v in context.views.values())}.",
         )
     for i, (outcome, touched) in enumerate(_looked_into(context, plan.epoch, todo)):
-        lost = False
+        lost, found = False, list[Result]()
         try:
-            found = _check_view(context, plan.epoch, outcome, facts, touched)
+            for suite in _check_view(context, plan.epoch, outcome, facts, touched):
+                found += suite
         except Exception as error:  # noqa: BLE001 - one view's trouble must not stop the others
             may_show = context.checking.show or isinstance(error, IvmError)
             why = (error_text(error) if may_show else "") or type(error).__name__
             lost = not isinstance(error, IvmError) and _are_lost(context, outcome)
             what = "the published rows can't be read" if lost else "its checks could not be run"
             said = f"{what}: {why}"
-            found = [Result(context.views[outcome.view].name, plan.epoch, "all", "checks", {}, False, said)]
+            name = context.views[outcome.view].name
+            severity = severest(context.checks.get(name))
+            found.append(Result(name, plan.epoch, "all", "checks", {}, False, said, severity=severity))
         results += found
         verdicts[outcome.view] = _verdict(found, lost)
         context.progress("check", i + 1, len(todo))
@@ -149,32 +153,31 @@ def _touched(context: Context, epoch: int, outcome: Outcome) -> _Touched:
 
 def _check_view(
     context: Context, epoch: int, outcome: Outcome, facts: FactStore, touched: Callable[[], _Touched]
-) -> list[Result]:
+) -> Iterator[list[Result]]:
+    """The results of one suite after the other: what is found stands, whatever becomes of the next ones."""
     view = context.views[outcome.view]
     user: dict[str, Any] = context.checks.get(view.name) or {}
-    results: list[Result] = []
     if is_large(context, outcome):
-        results += check_large(context, epoch, outcome, user)
+        yield from check_large(context, epoch, outcome, user)
         if user.get("state"):
             state = functools.partial(state_of, context, epoch, outcome)
-            results += check_state(context, epoch, outcome, user["state"], facts, state)
-        return results
+            yield check_state(context, epoch, outcome, user["state"], facts, state)
+        return
     batch, left, keys = touched()
     if left is not None:
         rules = [{"expect_column_values_to_be_between": {"column": RESULTING, "min_value": 0}}]
-        results += _judged(context, view.name, epoch, BUILT_IN, left, rules)
+        yield _judged(context, view.name, epoch, BUILT_IN, left, rules)
     if keys is not None:
         rules = [{"expect_column_values_to_be_between": {"column": KEY_COPIES, "min_value": 0, "max_value": 1}}]
-        results += _judged(context, view.name, epoch, "key", keys, rules)
+        yield _judged(context, view.name, epoch, "key", keys, rules)
     if user.get("delta"):
         rows = inserted(batch)
-        results += _judged(context, view.name, epoch, "delta", rows, user["delta"], context.checking.show)
+        yield _judged(context, view.name, epoch, "delta", rows, user["delta"], context.checking.show)
     if user.get("state"):
         merged = batch if outcome.publish == Publish.MERGE else None
-        results += check_state(
+        yield check_state(
             context, epoch, outcome, user["state"], facts, lambda: state_of(context, epoch, outcome), merged
         )
-    return results
 
 
 def _judged(

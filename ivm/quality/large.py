@@ -8,15 +8,16 @@ the user expects of the rows that come is judged by Great Expectations on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ivm.lake.shapes import arrow_schema, plain
 from ivm.names import WEIGHT, ident, parquet_ref
 from ivm.plan.kinds import Publish
 from ivm.plan.nodes import EPOCH, Column
-from ivm.quality.facts import nan_missing
 from ivm.quality.results import Result
+from ivm.quality.state_checks import judged_in_spark
 from ivm.refresh.context import Context
 from ivm.refresh.records import Outcome
 from ivm.refresh.relations import batches, unit_table
@@ -41,25 +42,24 @@ def is_large(context: Context, outcome: Outcome) -> bool:
     return rows > context.limits.judged_rows
 
 
-def check_large(context: Context, epoch: int, outcome: Outcome, user: dict[str, Any]) -> list[Result]:
-    """The checks of such a batch.
+def check_large(context: Context, epoch: int, outcome: Outcome, user: dict[str, Any]) -> Iterator[list[Result]]:
+    """The results of such a batch's checks, one suite after the other.
 
     The key of a table that is replaced as a whole is not looked at: that groups all its rows.
     """
-    from ivm.quality.expectations import build, validate
+    from ivm.quality.expectations import build, recorded, validate
 
     folder, name = context.layout.checks, context.views[outcome.view].name
-    results: list[Result] = []
     if outcome.publish == Publish.MERGE:
         for scope, column, ends, found in _broken(context, epoch, outcome):
             rules = [{"expect_column_values_to_be_between": {"column": column, **ends}}]
-            results += validate(folder, name, epoch, scope, found, build(rules, name))
+            yield validate(folder, name, epoch, scope, found, build(rules, name))
     if user.get("delta"):
         assert outcome.state is not None
-        schema = arrow_schema(outcome.state.schema)
-        frame = context.spark().sql(nan_missing(inserted_sql(context, epoch, outcome), schema))
-        results += validate(folder, name, epoch, "delta", frame, build(user["delta"], name), context.checking.show)
-    return results
+        started, rows = time.perf_counter(), inserted_sql(context, epoch, outcome)
+        entries = judged_in_spark(context, rows, arrow_schema(outcome.state.schema), build(user["delta"], name))
+        seconds = time.perf_counter() - started
+        yield recorded(folder, name, epoch, "delta", entries, seconds, context.checking.show)
 
 
 def _broken(context: Context, epoch: int, outcome: Outcome) -> list[tuple[str, str, dict[str, int], pd.DataFrame]]:

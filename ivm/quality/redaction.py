@@ -21,7 +21,7 @@ _COUNTS = (
 )
 #: Expectations of which the observed value is a count, a share or a column's name or type.
 _OBSERVES_NO_VALUE = re.compile(
-    r"expect_(table_|column_unique_value_count_|column_proportion_of_|column_to_exist|column_type_|column_values_to_be_of_)"
+    r"expect_(table_|column_unique_value_count_|column_proportion_of_|column_to_exist|column_type_|column_values_to_be_of_|column_values_to_be_in_type_)"
 )
 #: A message of Great Expectations' own that quotes nothing but an argument.
 _QUOTES_NO_VALUE = re.compile(r'(Error: )?The column "[^"\n]*" in BatchData does not exist\.?')

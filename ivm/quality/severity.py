@@ -37,6 +37,22 @@ def severity_of(arguments: Mapping[str, Any]) -> str:
     return str(named) if named in SEVERITIES else QUARANTINE
 
 
+def severest(checks: Any) -> str:
+    """What follows where a view's checks can't be run: what is strictest of theirs, which may be what wasn't judged.
+
+    They are taken as they are, for what is wrong with them may be why. Nor were our own judged: so it is never `warn`.
+
+    >>> severest({"state": [{"expect_a": {"severity": "warn"}}], "delta": [{"expect_b": {"severity": "gate"}}]})
+    'gate'
+    >>> severest({"state": [{"expect_a": {"severity": "warn"}}]}), severest(None)
+    ('quarantine', 'quarantine')
+    """
+    suites = checks.values() if isinstance(checks, Mapping) else ()
+    rules = [rule for suite in suites if isinstance(suite, list) for rule in suite if isinstance(rule, Mapping)]
+    found = [severity_of(arguments) for rule in rules for arguments in rule.values() if isinstance(arguments, Mapping)]
+    return GATE if GATE in found else QUARANTINE
+
+
 def labelled(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as Great Expectations takes them.
 

@@ -33,10 +33,12 @@ from ivm.quality.facts import (
     of_entry,
     of_rows,
     of_sql,
+    possible,
     same_in_spark,
 )
 from ivm.quality.plain import counts
 from ivm.quality.results import Result
+from ivm.quality.typed import by_schema, typed
 from ivm.quality.verdicts import entry_of, result_of
 from ivm.refresh.context import Context
 from ivm.refresh.records import Outcome
@@ -96,7 +98,7 @@ def _carried(
     expectations: Callable[[], Sequence[Any]],
     batch: pa.Table,
 ) -> dict[str, Numbers]:
-    """By key, the sums of those that were known before, with the batch."""
+    """By key, the sums of those that were known before, with the batch; without those that can't be."""
     assert outcome.state is not None
     rows, weights = batch.drop_columns([WEIGHT]), batch[WEIGHT].combine_chunks()
     known = [k for k in kept if k.key in before]
@@ -116,7 +118,7 @@ def _carried(
     if judging:
         changes = _judged_change([expectations()[k.place] for k in judging], batch)
         facts |= {k.key: added(before[k.key], c) for k, c in zip(judging, changes, strict=True) if c is not None}
-    return facts
+    return {key: numbers for key, numbers in facts.items() if possible(numbers)}
 
 
 def _sides(batch: pa.Table) -> Iterator[tuple[int, pa.Table]]:
@@ -208,7 +210,7 @@ def _by_rows(
     places = [i for i in left if i not in entries]
     asked = [expectations[i] for i in places]
     if isinstance(rows, str):
-        told, exact = judged(context.spark().sql(nan_missing(rows, schema)), asked), [True] * len(asked)
+        told, exact = judged_in_spark(context, rows, schema, asked), [True] * len(asked)
     else:
         told, exact = judged_rows(rows, asked)
     found = dict(zip(places, told, strict=True))
@@ -225,21 +227,26 @@ def judged_rows(
 ) -> tuple[list[Entry], list[bool]]:
     """Great Expectations' own results over a table, and whether each is of its exact values.
 
-    Those that it can't judge, and what names pandas' types, are judged as suites know numbers.
+    Those that it can't judge, and what names pandas' types of some rows, are judged as suites know numbers.
     """
-    places = [i for i, e in enumerate(expectations) if not isinstance(e, _typed())]
+    told = by_schema(rows.schema, expectations)
+    places = [i for i, e in enumerate(expectations) if i not in told and not isinstance(e, typed())]
     exactly = judged(exact_frame(rows), [expectations[i] for i in places], result_format) if places else []
-    found = {i: entry for i, entry in zip(places, exactly, strict=True) if not raised(entry)}
+    found = told | {i: entry for i, entry in zip(places, exactly, strict=True) if not raised(entry)}
     again = [i for i in range(len(expectations)) if i not in found]
     plainly = judged(plain_frame(rows), [expectations[i] for i in again], result_format) if again else []
     both = found | dict(zip(again, plainly, strict=True))
     return [both[i] for i in range(len(expectations))], [i in found for i in range(len(expectations))]
 
 
-def _typed() -> tuple[type, ...]:
-    import great_expectations.expectations as gxe
-
-    return gxe.ExpectColumnValuesToBeOfType, gxe.ExpectColumnValuesToBeInTypeList
+def judged_in_spark(context: Context, rows: str, schema: pa.Schema, expectations: Sequence[Any]) -> list[Entry]:
+    """Great Expectations' own results over the rows of a SELECT, which Spark judges."""
+    told = by_schema(schema, expectations)
+    places = [i for i in range(len(expectations)) if i not in told]
+    if places:
+        frame = context.spark().sql(nan_missing(rows, schema))
+        told |= dict(zip(places, judged(frame, [expectations[i] for i in places]), strict=True))
+    return [told[i] for i in range(len(expectations))]
 
 
 def _counted(context: Context, kept: Kept, rows: pa.Table | str, schema: pa.Schema) -> Numbers:

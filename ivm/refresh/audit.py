@@ -16,12 +16,11 @@ from dataclasses import dataclass
 
 from ivm.auditing import CHECKSUM, FULL, SAMPLE, check_share
 from ivm.errors import ConfigError
-from ivm.names import ident
 from ivm.plan.nodes import Column
 from ivm.refresh.checksums import Forward, brought_forward, checksum_of, keep, row_hash, why_scan
 from ivm.refresh.context import Context
-from ivm.refresh.run import committed_or_raise
-from ivm.refresh.verify import Verification, recompute_sql, seen_by_readers, verify_view
+from ivm.refresh.records import UnitState
+from ivm.refresh.verify import Seen, Verification, recompute_sql, seen_by_readers, verify_view
 from ivm.sql.maps import has_float, has_map
 
 #: A key's hash falls into one of so many parts.
@@ -75,23 +74,24 @@ def audit(
     never refreshed, or its table is gone.
     """
     if how == FULL:
-        return _told(context, view, FULL, verify_view(context, view))
+        seen = seen_by_readers(context, view)
+        return _told(seen, FULL, verify_view(context, view, seen=seen))
     if how == CHECKSUM:
-        return _by_checksum(context, view, rescan)
+        return _by_checksum(context, view, seen_by_readers(context, view), rescan)
     if how != SAMPLE:
         raise ConfigError(f"There is no audit by {how!r}.", f"Choose one of: {FULL}, {SAMPLE}, {CHECKSUM}.")
     share = check_share(sample, "sample")
-    keys = _keys(context, view)
-    chosen = _chosen(keys, share, context.log.manifest().epoch if seed is None else seed)
-    found = verify_view(context, view, where=chosen)
-    counted = f"SELECT count(*) AS n FROM {seen_by_readers(context, view)} WHERE {chosen}"
+    seen = seen_by_readers(context, view)
+    keys = _keys(context, view, seen.state)
+    chosen = _chosen(keys, share, seen.manifest.epoch if seed is None else seed)
+    found = verify_view(context, view, where=chosen, seen=seen)
+    counted = f"SELECT count(*) AS n FROM {seen.rows} WHERE {chosen}"
     rows = int(context.spark().sql(counted).toArrow().to_pylist()[0]["n"])
-    return _told(context, view, SAMPLE, found, rows, share, tuple(c.name for c in keys))
+    return _told(seen, SAMPLE, found, rows, share, tuple(c.name for c in keys))
 
 
 def _told(
-    context: Context,
-    view: str,
+    seen: Seen,
     how: str,
     found: Verification,
     rows: int | None = None,
@@ -100,17 +100,15 @@ def _told(
 ) -> Audit:
     settings = f"; the session's settings changed: {found.settings}" if found.settings else ""
     difference = "" if found.equal else f"{found.missing:,} rows missing, {found.unexpected:,} unexpected{settings}"
-    epoch = context.log.manifest().epoch
     compared = found.rows if rows is None else rows
-    return Audit(found.view, how, epoch, found.equal, compared, share, by, difference, found.rows)
+    return Audit(found.view, how, seen.manifest.epoch, found.equal, compared, share, by, difference, found.rows)
 
 
-def _keys(context: Context, view: str) -> list[Column]:
+def _keys(context: Context, view: str, state: UnitState) -> list[Column]:
     """The columns whose hash chooses groups: the view's key, else all; none of which two equal values hash apart."""
     columns = _columns(context, view)
-    key = committed_or_raise(context, view).key
     usable = [c for c in columns if not has_float(c.type) and not has_map(c.type) and "variant" not in c.type]
-    found = [c for c in usable if c.name in key] or usable
+    found = [c for c in usable if c.name in state.key] or usable
     if not found:
         raise ConfigError(
             f"View {view!r} has no column to choose groups by: floats, maps and variants are not hashed exactly.",
@@ -123,15 +121,13 @@ def _chosen(keys: Sequence[Column], share: float, seed: int) -> str:
     """The condition that a row's group is chosen; over keys alone, so that Spark applies it before it groups."""
     wanted = max(1, round(share * _PARTS))
     first = (seed * 7_919 * wanted) % _PARTS
-    part = f"pmod({row_hash([ident(c.name) for c in keys])}, {_PARTS})"
+    part = f"pmod({row_hash(keys)}, {_PARTS})"
     return f"({part} + {first}) % {_PARTS} < {wanted}"
 
 
-def _by_checksum(context: Context, view: str, rescan: bool) -> Audit:
+def _by_checksum(context: Context, view: str, seen: Seen, rescan: bool) -> Audit:
     """What is kept may confirm the recompute; where it doesn't, or may not, the table is read and tells."""
-    committed_or_raise(context, view)
-    manifest, columns = context.log.manifest(), _columns(context, view)
-    state = manifest.units[view]
+    manifest, state, columns = seen.manifest, seen.state, _columns(context, view)
     kept = "it was asked for" if rescan else brought_forward(context, view, state)
     recomputed = checksum_of(context, columns, f"({recompute_sql(context, view, manifest)}) AS `__ivm_recomputed`")
     name = context.views[view].name
@@ -140,7 +136,7 @@ def _by_checksum(context: Context, view: str, rescan: bool) -> Audit:
             keep(context, view, state, recomputed, kept.audits + 1)
             return Audit(name, CHECKSUM, manifest.epoch, True, recomputed.rows, rows_read=kept.rows_read)
         kept = "what is kept and the output trace give another checksum"
-    published = checksum_of(context, columns, seen_by_readers(context, view))
+    published = checksum_of(context, columns, seen.rows)
     equal, difference = published == recomputed, ""
     if equal and not why_scan(context, view, state):
         keep(context, view, state, recomputed, 0)

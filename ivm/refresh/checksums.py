@@ -23,7 +23,7 @@ from ivm.refresh.context import Context
 from ivm.refresh.integrity import OUTPUT, TABLE
 from ivm.refresh.records import UnitState, from_json, to_json
 from ivm.refresh.relations import batches
-from ivm.refresh.verify import comparable_sql
+from ivm.refresh.verify import hashed_sql
 from ivm.storage.location import Location
 from ivm.table.own import own
 from ivm.times.ranges import Ranges, within
@@ -53,6 +53,8 @@ class Kept:
     rows: int
     sum: int
     audits: int = 0
+    #: What its hashes mean, see `_meaning`.
+    meaning: int = 1
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,13 @@ class Forward:
     audits: int
 
 
-def row_hash(expressions: Sequence[str]) -> str:
-    """Spark's hash of values; whether each is NULL is hashed, too, since Spark's own passes over NULLs.
+def row_hash(columns: Sequence[Column]) -> str:
+    """Spark's hash of a row's values as they are compared; and of what tells them apart beside NULLs, and in arrays.
 
-    >>> row_hash(["`a`"])
-    'xxhash64(`a` IS NULL, `a`)'
+    >>> row_hash([Column("a", "int")])
+    'xxhash64((`a`) IS NULL, `a`)'
     """
-    return f"xxhash64({', '.join(f'{e} IS NULL, {e}' for e in expressions)})"
+    return f"xxhash64({', '.join(part for c in columns for part in hashed_sql(c))})"
 
 
 def checksum_of(context: Context, columns: Sequence[Column], rows: str) -> Checksum:
@@ -132,6 +134,7 @@ def keep(context: Context, view: str, state: UnitState, checksum: Checksum, audi
         checksum.rows,
         checksum.sum,
         audits,
+        _meaning(context, view),
     )
     try:
         _place(context, view).write(to_json(kept).encode())
@@ -143,6 +146,11 @@ def _place(context: Context, view: str) -> Location:
     return context.layout.audits / f"{view}.json"
 
 
+def _meaning(context: Context, view: str) -> int:
+    """Another number where rows are hashed otherwise: those of nested values once didn't tell NULLs and lengths."""
+    return 2 if any("<" in c.type for c in context.compiled[view].program.columns) else 1
+
+
 def _stale(context: Context, view: str, kept: Kept, state: UnitState) -> str:
     """Why what is kept can't be brought forward to a state; empty if it can."""
     if (kept.log, kept.definition, kept.generation) != (
@@ -151,6 +159,8 @@ def _stale(context: Context, view: str, kept: Kept, state: UnitState) -> str:
         state.output_generation,
     ):
         return "the view was built anew"
+    if kept.meaning != _meaning(context, view):
+        return "what is kept is the sum of other hashes"
     if not kept.batches or not state.batches or not state.since <= kept.epoch <= state.epoch:
         return f"the output trace goes back to epoch {state.since}, what is kept is of epoch {kept.epoch}"
     if not 0 <= kept.audits < SCAN_EVERY - 1:
@@ -162,8 +172,7 @@ def _stale(context: Context, view: str, kept: Kept, state: UnitState) -> str:
 
 def _summed(context: Context, columns: Sequence[Column], rows: str, weight: str) -> tuple[int, int, int]:
     """(sum of weights, sum of weight * hash, rows read) of a FROM item; a weight has at most 18 digits."""
-    row = row_hash([f"({comparable_sql(c)})" for c in columns])
-    product = f"CAST({weight} AS decimal(18, 0)) * CAST({row} AS decimal(19, 0))"
+    product = f"CAST({weight} AS decimal(18, 0)) * CAST({row_hash(columns)} AS decimal(19, 0))"
     found = (
         context.spark()
         .sql(

@@ -18,7 +18,7 @@ from ivm.names import WEIGHT, ident
 from ivm.plan.nodes import Column
 from ivm.refresh.context import Context
 from ivm.refresh.instants import clock_rows, instant_of
-from ivm.refresh.records import Cursor, Manifest
+from ivm.refresh.records import Cursor, Manifest, UnitState
 from ivm.refresh.relations import source_table, unit_table
 from ivm.refresh.run import committed_or_raise
 from ivm.refresh.settings import changed, settings
@@ -26,7 +26,7 @@ from ivm.rewrite.statements import consolidated
 from ivm.rewrite.timed import companion_name
 from ivm.session import as_written
 from ivm.sql.blocks import sql_of
-from ivm.sql.maps import encoded
+from ivm.sql.maps import encoded, told_apart
 from ivm.sql.render import unit_sql
 from ivm.sql.temporal import at_instant
 from ivm.sql.text import splice
@@ -70,23 +70,36 @@ class Verification:
         return f"{self.view}: DIFFERS, {rows}{why}"
 
 
-def verify_view(context: Context, view: str, recomputed: str | None = None, where: str = "") -> Verification:
-    """Compare what readers see.
+@dataclass(frozen=True)
+class Seen:
+    """A view as one commit of the epoch log has it: the manifest, its state there, and the rows that readers see then.
+
+    `rows` is a FROM item, a table at a version. Both sides of a comparison are of one of these, whatever is refreshed
+    while it goes on.
+    """
+
+    manifest: Manifest
+    state: UnitState
+    rows: str
+
+
+def verify_view(
+    context: Context, view: str, recomputed: str | None = None, where: str = "", seen: Seen | None = None
+) -> Verification:
+    """Compare what readers see (`seen`, by default as of now).
 
     `recomputed` is a statement to compare with instead of the view's own SQL (a stored recompute); `where` a condition
     over the view's columns that both sides are restricted by.
     The table's newest version is compared, whoever made it; the last committed one while an epoch is being published.
     Raises StateError where the view was never refreshed, or its table is gone.
     """
-    state = committed_or_raise(context, view)
+    seen = seen or seen_by_readers(context, view)
     only = f" WHERE {where}" if where else ""
     columns = context.compiled[view].program.columns
     names = [c.name for c in columns]
     comparable = ", ".join(f"{comparable_sql(c)} AS {ident(c.name)}" for c in columns)
-    fresh = recomputed or recompute_sql(context, view, context.log.manifest())
-    published = (
-        f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {seen_by_readers(context, view)}{only}"
-    )
+    fresh = recomputed or recompute_sql(context, view, seen.manifest)
+    published = f"SELECT {comparable}, CAST(-1 AS bigint) AS {ident(WEIGHT)} FROM {seen.rows}{only}"
     rows = (
         f"SELECT {comparable}, CAST(1 AS bigint) AS {ident(WEIGHT)} FROM ({fresh}) AS `__ivm_recomputed`{only}\n"
         f"UNION ALL\n{published}"
@@ -100,30 +113,34 @@ def verify_view(context: Context, view: str, recomputed: str | None = None, wher
     return Verification(
         context.views[view].name,
         not differing,
-        state.rows,
+        seen.state.rows,
         sum(w for w in weights if w > 0),
         -sum(w for w in weights if w < 0),
         tuple(missing[:3]),
         tuple(unexpected[:3]),
-        changed(state.settings, settings(spark)),
+        changed(seen.state.settings, settings(spark)),
     )
 
 
-def seen_by_readers(context: Context, view: str) -> str:
+def seen_by_readers(context: Context, view: str) -> Seen:
     """The table that readers see: its newest version, or the last committed one while an epoch is being published.
 
-    Raises StateError where it is gone.
+    Raises StateError where the view was never refreshed, or its table is gone.
     """
-    state, path = committed_or_raise(context, view), context.layout.table(view, True)
-    table = own(path)
-    if not table.exists():
-        raise StateError(
-            f"The table of view {view!r} is gone from {path}.",
-            f"The next refresh builds it anew; `ivm repair {view}` does it now.",
-        )
-    open_epoch = context.log.open_epoch()
-    publishing = open_epoch is not None and context.log.has(open_epoch, "checked")
-    return unit_table(context, view, state, state.version if publishing else table.snapshot().version)
+    while True:
+        state = committed_or_raise(context, view)
+        manifest, path = context.log.manifest(), context.layout.table(view, True)
+        table = own(path)
+        if not table.exists():
+            raise StateError(
+                f"The table of view {view!r} is gone from {path}.",
+                f"The next refresh builds it anew; `ivm repair {view}` does it now.",
+            )
+        # An epoch that published before this is still open by the log that is read after it, or committed there.
+        newest, open_epoch = table.snapshot().version, context.log.open_epoch()
+        publishing = open_epoch is not None and context.log.has(open_epoch, "checked")
+        if manifest.units.get(view) == state and context.log.manifest().epoch == manifest.epoch:
+            return Seen(manifest, state, unit_table(context, view, state, state.version if publishing else newest))
 
 
 def cursor_of(context: Context, view: str, relation: str, manifest: Manifest) -> Cursor:
@@ -190,6 +207,19 @@ def comparable_sql(column: Column) -> str:
     if "variant" in column.type:
         return f"to_json({name})"
     return sql_of(encoded(exp.column(exp.to_identifier(column.name, quoted=True)), column.type, as_float=_rounded))
+
+
+def hashed_sql(column: Column) -> list[str]:
+    """What Spark's hash is taken of, so that it differs where values differ as they are compared.
+
+    >>> hashed_sql(Column("a", "int"))
+    ['(`a`) IS NULL', '`a`']
+    """
+    if "variant" in column.type:
+        value = comparable_sql(column)
+        return [f"({value}) IS NULL", value]
+    name = exp.column(exp.to_identifier(column.name, quoted=True))
+    return [sql_of(part) for part in told_apart(name, column.type, as_float=_rounded)]
 
 
 def _rounded(value: exp.Expression, _: exp.DataType) -> exp.Expression:

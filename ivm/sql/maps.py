@@ -83,6 +83,23 @@ def encoded(node: exp.Expression, type_: str, exact: bool = False, as_float: _Le
     return _coded(node, exp.DataType.build(type_, dialect=IvmSpark), 0, _Codec(_entries, leaf))
 
 
+def told_apart(node: exp.Expression, type_: str, as_float: _Leaf) -> list[exp.Expression]:
+    """Values by whose hash Spark tells this one from all others of its type; its maps and floats as in `encoded`.
+
+    Spark's hash goes from one value to the next at any depth, passes over NULLs, and knows no lengths. So it is told of
+    each value whether it is NULL, and of each array how many elements it has.
+
+    >>> def hashed(type_): return ", ".join(e.sql("spark") for e in told_apart(exp.column("x"), type_, as_float=str))
+    >>> hashed("int")
+    '(x) IS NULL, x'
+    >>> hashed("array<int>")
+    '(x) IS NULL, ARRAY_SIZE(x), TRANSFORM(x, __ivm_e0 -> STRUCT((__ivm_e0) IS NULL, __ivm_e0))'
+    >>> hashed("struct<a:int>")
+    '(x) IS NULL, ((x).`a`) IS NULL, (x).`a`'
+    """
+    return _told_apart(node, exp.DataType.build(type_, dialect=IvmSpark), 0, as_float)
+
+
 def sort_key(column: Column, exact: bool = False) -> exp.Expression:
     """A bare column as something Spark can sort by."""
     return encoded(exp.column(exp.to_identifier(column.name, quoted=True)), column.type, exact)
@@ -179,6 +196,35 @@ def _coded(node: exp.Expression, type_: exp.DataType, depth: int, codec: _Codec)
     ]
     known = exp.not_(exp.Is(this=exp.Paren(this=node.copy()), expression=exp.null()))
     return exp.Case(ifs=[exp.If(this=known, true=_call("NAMED_STRUCT", *fields))])
+
+
+def _told_apart(node: exp.Expression, type_: exp.DataType, depth: int, as_float: _Leaf | None) -> list[exp.Expression]:
+    """`as_float` is None inside of what is encoded already."""
+    if type_.is_type("map"):
+        key, value = type_.expressions
+        entry = exp.DataType.build("struct<key:int,value:int>", dialect=IvmSpark)
+        for field, kind in zip(entry.expressions, (key, value), strict=True):
+            field.set("kind", kind.copy())
+        if as_float is not None:
+            node = _coded(node, type_, depth, _Codec(_entries, as_float))
+        return _each_told_apart(node, entry, depth, None)
+    if type_.is_type("array"):
+        return _each_told_apart(node, type_.expressions[0], depth, as_float)
+    if type_.is_type("struct"):
+        fields = [_told_apart(_field(node, f.name), f.args["kind"], depth, as_float) for f in type_.expressions]
+        return [_is_null(node), *(part for field in fields for part in field)]
+    return [_is_null(node), as_float(node, type_) if as_float and type_.is_type("float", "double") else node]
+
+
+def _each_told_apart(
+    node: exp.Expression, element: exp.DataType, depth: int, as_float: _Leaf | None
+) -> list[exp.Expression]:
+    each = _each(node, lambda e: _call("STRUCT", *_told_apart(e, element, depth + 1, as_float)), depth)
+    return [_is_null(node), _call("ARRAY_SIZE", node.copy()), each]
+
+
+def _is_null(node: exp.Expression) -> exp.Expression:
+    return exp.Is(this=exp.Paren(this=node.copy()), expression=exp.null())
 
 
 #: Functions of a map that don't see the order of its entries.

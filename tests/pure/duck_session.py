@@ -56,6 +56,7 @@ class DuckSession:
             for n in range(2, 13, 2)
         ]
         self.connection.execute(f"CREATE MACRO xxhash64{', '.join(hashes)}")
+        self.connection.execute("CREATE MACRO try_sum(x) AS sum(x)")
         self.connection.execute("CREATE MACRO pmod(a, b) AS ((a::HUGEINT % b) + b) % b")
         self.lock = threading.RLock()
         self._names = itertools.count()

@@ -5,6 +5,7 @@ DuckDB stands in Spark's place.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from pathlib import Path
@@ -176,6 +177,7 @@ DAMAGED = {
     "another log": lambda kept: {"log": "ffff"},
     "an epoch to come": lambda kept: {"epoch": 99},
     "no batches": lambda kept: {"batches": []},
+    "other hashes": lambda kept: {"meaning": 0},
 }
 
 
@@ -215,3 +217,41 @@ def test_an_audit_needs_no_right_to_write(shop, monkeypatch, caplog):
     assert shop.refreshed((1000, "x", 1)).ok
     assert audited(shop).rows_read == 1
     assert "is not kept: full" in caplog.text
+
+
+#: Where a refresh comes in between: the first call of what is named, before it or after it.
+BESIDE = {
+    "the recompute": ("ivm.refresh.audit.checksum_of", "checksum"),
+    "what is read of a sample": ("ivm.refresh.verify.recompute_sql", "sample"),
+    "a recursion that is computed": ("ivm.refresh.verify.recompute_sql", "full"),
+    **{f"the versions of an audit by {how}": ("ivm.refresh.verify.own", how) for how in ("checksum", "sample", "full")},
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("beside", BESIDE)
+def test_a_refresh_beside_an_audit_makes_no_difference(tmp_path, monkeypatch, beside, first):
+    shop = Shop(tmp_path, [])
+    assert shop.pipe().refresh().ok
+    (place, how), refreshed = BESIDE[beside], []
+    module, name = place.rsplit(".", 1)
+    asked = getattr(importlib.import_module(module), name)
+
+    def refresh():
+        if not refreshed:
+            refreshed.append(True)
+            assert shop.refreshed((9, "z", 9)).ok
+
+    def slow(*arguments):
+        if first:
+            refresh()
+        found = asked(*arguments)
+        refresh()
+        return found
+
+    monkeypatch.setattr(place, slow)
+    found = shop.pipe().audit("rows_", how, **({"sample": 1.0} if how == "sample" else {}))
+    assert refreshed
+    assert found, str(found)
+    assert (found.epoch, found.rows) in ((1, 3), (2, 4))
+    assert audited(shop).rows == 4

@@ -29,6 +29,7 @@ from ivm.quality.quarantine import expectation_of
 from ivm.quality.results import load
 from ivm.quality.state_checks import exact_frame, judged_rows, plain_frame
 from ivm.quality.suites import as_rules
+from ivm.quality.typed import by_schema
 from ivm.quality.verdicts import entry_of, result_of
 from ivm.storage.location import Location
 from tests.pure.duck_session import DuckSession
@@ -118,6 +119,32 @@ def test_a_gate_cannot_be_released_but_is_planned_anew(tmp_path):
     shop.remove("amount > 100")
     assert shop.refreshed((5, "d", 7)).ok
     assert shop.published() == 4
+
+
+#: Only Great Expectations itself finds out what is wrong with it.
+REFUSED = {"expect_column_values_to_be_unique": {"column": "id", "mostly": 5}}
+
+
+@pytest.mark.parametrize("scope", ["state", "delta"])
+def test_a_gate_that_could_not_be_judged_cannot_be_released(tmp_path, scope):
+    shop = Shop(tmp_path, [with_severity(SMALL, "gate")])
+    assert shop.pipe().refresh().ok
+    shop.checks["rows_"][scope].append(REFUSED)
+    report = shop.refreshed((4, "c", 101))
+    assert "its checks could not be run" in report.views["rows_"].error
+    assert not shop.pipe().quarantine("rows_").releasable
+    with pytest.raises(StateError, match=r"can't be released.*severity `gate`"):
+        shop.pipe().release("rows_")
+    shop.checks["rows_"] = {"state": [with_severity(SMALL, "warn"), REFUSED]}
+    assert set(held(shop.pipe().refresh())) == {"rows_", "names"}, "what is built in wasn't judged either"
+    assert shop.pipe().release("rows_").ok
+
+
+def test_what_was_judged_stands_where_the_next_suite_cannot_be_run(tmp_path):
+    shop = Shop(tmp_path, [REFUSED], [with_severity(SMALL, "gate")])
+    assert set(held(shop.refreshed((4, "c", 101)))) == {"rows_", "names"}
+    assert not shop.results("delta")["expect_column_values_to_be_between"].success
+    assert shop.results("all")["checks"].severity == "gate"
 
 
 def test_a_suite_of_great_expectations_is_taken_as_it_is(tmp_path):
@@ -227,6 +254,45 @@ def test_kept_sums_judge_every_epoch_as_great_expectations_judges_all_rows(tmp_p
     assert len({name for name, success in verdicts if not success}) > 2  # the rows went both ways
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"expect_column_values_to_be_between": {"column": "amount", "max_value": 2.0**53}},
+        {"expect_column_values_to_be_in_set": {"column": "amount", "value_set": [2**53, 1.5]}},
+    ],
+)
+def test_large_integers_beside_floats_are_judged_over_all_rows(tmp_path, rule):
+    """One is rounded to the bound where it comes without NULLs, and is beyond it where it goes with them."""
+    shop = Shop(tmp_path, [with_severity(rule, "warn")])
+    shop.remove("id > 0")
+    shop.add((1, "a", 2**53 + 1))
+    assert shop.pipe().refresh().ok
+    shop.remove("id = 1")
+    assert shop.refreshed((2, "a", None)).ok
+    assert shop.refreshed((3, "a", 2**60)).ok
+    (result,) = shop.results().values()
+    assert (result.success, result.unexpected, result.judged) == (False, 1, "rows")
+
+
+@pytest.mark.parametrize("wrong", [{"unexpected": -2}, {"unexpected": 9}, {"missing": -3}])
+def test_counts_that_cannot_be_are_counted_anew(tmp_path, wrong):
+    shop = Shop(tmp_path, [SMALL])
+    assert shop.pipe().refresh().ok
+    facts = str(tmp_path / "root" / "_ivm" / "facts")
+    rows = DeltaTable(facts).to_pyarrow_table().to_pylist()
+    damaged = [
+        {**r, "numbers": json.dumps(json.loads(r["numbers"]) | wrong)} if "unexpected" in r["numbers"] else r
+        for r in rows
+    ]
+    write_deltalake(facts, pa.Table.from_pylist(damaged), mode="overwrite")
+    assert shop.refreshed((4, "c", 5)).ok
+    result = shop.results()["expect_column_values_to_be_between"]
+    assert (result.judged, result.unexpected, result.elements) == ("rows", 0, 4)
+    assert shop.refreshed((5, "c", 6)).ok
+    result = shop.results()["expect_column_values_to_be_between"]
+    assert (result.judged, result.unexpected, result.elements) == ("counts", 0, 5)
+
+
 def test_sums_of_another_epoch_are_not_relied_on(tmp_path):
     shop = Shop(tmp_path, [SMALL, {"expect_column_max_to_be_between": {"column": "amount", "max_value": 100}}])
     assert shop.pipe().refresh().ok
@@ -302,14 +368,62 @@ def test_integers_beside_nulls_are_judged_as_they_are_in_a_delta(tmp_path):
 def test_what_great_expectations_cannot_judge_of_exact_values_it_judges_of_plain_ones():
     rows = pa.table({"n": pa.array([1, None], pa.int64()), "m": [2, 3]})
     total = {"expect_multicolumn_sum_to_equal": {"column_list": ["n", "m"], "sum_total": 3, "mostly": 0.5}}
-    typed = {"expect_column_values_to_be_of_type": {"column": "n", "type_": "float64"}}
+    typed = {"expect_column_values_to_be_of_type": {"column": "n", "type_": "int64"}}
     different = {"expect_compound_columns_to_be_unique": {"column_list": ["n", "m"]}}
     entries, exact = judged_rows(rows, build([total, typed, different], "v"))
     assert [(e["success"], x) for e, x in zip(entries, exact, strict=True)] == [
         (True, False),
-        (True, False),
+        (True, True),
         (True, True),
     ]
+
+
+def of_type(column, *names):
+    """A rule for one name, and one for a list of them."""
+    return [
+        *({"expect_column_values_to_be_of_type": {"column": column, "type_": n}} for n in names),
+        {"expect_column_values_to_be_in_type_list": {"column": column, "type_list": ["nothing", *names]}},
+    ]
+
+
+@pytest.mark.parametrize("by_statements", [False, True])
+def test_a_type_is_that_of_the_schema_by_the_names_of_either_engine(tmp_path, by_statements):
+    """Great Expectations would take an integer beside a NULL for a float in pandas, and knows no int64 in Spark."""
+    met = of_type("amount", "int64", "LongType", "IntegralType") + of_type("name", "str", "StringType")
+    unmet = of_type("amount", "float64", "DoubleType") + of_type("name", "int64", "LongType")
+    rules = [with_severity(r, "warn") for r in met + unmet]
+    few = {"limits": replace(EMBEDDED, judged_rows=1)} if by_statements else {}
+    shop = Shop(tmp_path, rules, [] if by_statements else rules, **few)
+    assert shop.pipe().refresh().ok
+    assert shop.refreshed((4, None, None)).ok
+    results = [r for r in load(shop.pipe().context.layout, 1, "rows_") if r.scope in ("state", "delta")]
+    assert len(results) == len(rules) * (1 if by_statements else 2)
+    for scope in {r.scope for r in results}:
+        mine = [r.success for r in results if r.scope == scope]
+        assert mine == [True] * len(met) + [False] * len(unmet)
+    assert {r.observed for r in results} == {"LongType", "StringType"}
+
+
+def test_types_of_all_kinds_have_a_name_in_spark():
+    schema = pa.schema(
+        [
+            ("a", pa.list_(pa.struct([("x", pa.int32()), ("y", pa.decimal128(9, 2))]))),
+            ("m", pa.map_(pa.string(), pa.date32())),
+            ("t", pa.timestamp("us", "UTC")),
+            ("u", pa.timestamp("us")),
+            ("d", pa.decimal128(38, 10)),
+            ("b", pa.binary()),
+            ("f", pa.float32()),
+            ("o", pa.bool_()),
+            ("s", pa.struct([("x", pa.int8())])),
+        ]
+    )
+    names = "ArrayType MapType TimestampType TimestampNTZType DecimalType BinaryType FloatType BooleanType StructType"
+    rules = [of_type(c, n)[0] for c, n in zip(schema.names, names.split(), strict=True)]
+    found = by_schema(schema, build(rules, "v"))
+    assert [found[i]["success"] for i in range(len(rules))] == [True] * len(rules)
+    found = by_schema(schema, build([of_type(c, "StringType")[0] for c in schema.names], "v"))
+    assert not any(e["success"] for e in found.values())
 
 
 # -- results, redaction, quarantine -------------------------------------------------------------------
