@@ -23,9 +23,10 @@ are looked at, whatever the value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,15 +55,41 @@ if TYPE_CHECKING:
 #: Iterations after which a recursion is taken for endless: Spark's own bound for a bag, more for a set,
 #: which ends by itself.
 ITERATIONS = {"all": 100, "distinct": 10_000}
+#: The setting by which Spark bounds the iterations of a bag; -1 for none.
+LEVELS = "spark.sql.cteRecursionLevelLimit"
+
+T = TypeVar("T")
 
 
-def endless(unit: Unit, rows: int) -> ViewError:
-    """What to say of a recursion that doesn't end."""
-    bound = ITERATIONS[unit.fixpoint]
-    return ViewError(
-        f"The recursion of {unit.name} did not end within {bound:,} iterations; the last one still made {rows:,} rows.",
-        "Bound it by a condition (a depth, a total), or use UNION instead of UNION ALL where the data has cycles.",
-    )
+def until_none(unit: Unit, bound: int, first: tuple[int, T], step: Callable[[T], tuple[int, T]]) -> Iterator[T]:
+    """What the base gives, then what each iteration does, as long as that is rows; each comes with how many it is.
+
+    Of `bound` iterations the last one must give none. Raises ViewError where it does.
+    """
+    rows, found = first
+    for _ in range(bound):
+        if not rows:
+            return
+        yield found
+        rows, found = step(found)
+    if rows:
+        deeper = f", or raise {LEVELS} where the data is that deep" if unit.fixpoint == "all" else ""
+        raise ViewError(
+            f"The recursion of {unit.name} did not end within {bound:,} iterations; "
+            f"the last one still made {rows:,} rows.",
+            "Bound it by a condition (a depth, a total), or use UNION instead of UNION ALL where the data has "
+            f"cycles{deeper}.",
+        )
+
+
+def _levels(spark: SparkSession) -> int:
+    """The bound of a bag computed from nothing, as Spark has it."""
+    told = int(spark.conf.get(LEVELS, None) or ITERATIONS["all"])
+    return told if told >= 0 else sys.maxsize
+
+
+def _counted(rows: pa.Table) -> tuple[int, pa.Table]:
+    return rows.num_rows, rows
 
 
 def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location) -> str:
@@ -73,39 +100,44 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location
     columns = [c.name for c in unit.columns]
     parts = steps(unit)
     made: list[tuple[str, Location]] = []  # view, file
+    known: list[str] = []  # the views with rows
     bases = [b for b in unit.core.branches if not reads_itself(b, unit)]
-    rows = "\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in bases)
+    bound = _levels(spark) if unit.fixpoint == "all" else ITERATIONS["distinct"]
 
     def named(view: str, *files: Location) -> None:
         types = ", ".join(f"{ident(c.name)} {c.type}" for c in unit.columns)
         spark.read.schema(types).parquet(*(f.spark for f in files)).createOrReplaceTempView(view)
 
+    def everything() -> str:
+        return "\nUNION ALL\n".join(f"SELECT * FROM {ident(v)}" for v in known)
+
+    def written(rows: str) -> tuple[int, str]:
+        if unit.fixpoint == "distinct":
+            rows = _fresh(unit, rows, everything())
+        # What is named first: `r` and `r_1` may be built at once.
+        view = f"{RESERVED_PREFIX}_step_{len(made)}_{unit.name}"
+        file = folder / f"step_{len(made)}_{unit.name}.parquet"
+        spark.sql(rows).write.mode("overwrite").parquet(file.spark)
+        named(view, file)
+        made.append((view, file))
+        return int(parquet.dataset(file).count_rows()), view
+
+    def following(view: str) -> str:
+        read = {FRONTIER: ident(view), unit.name: f"({everything()})"}
+        return "\nUNION ALL\n".join(
+            branch_sql(b, lambda leaf: read.get(leaf.relation) or leaf_sql(leaf)) for b in parts
+        )
+
     try:
-        for number in range(ITERATIONS[unit.fixpoint] + 1):
-            known = "\nUNION ALL\n".join(f"SELECT * FROM {ident(v)}" for v, _ in made)
-            if unit.fixpoint == "distinct":
-                rows = _fresh(unit, rows, known)
-            # What is named first: `r` and `r_1` may be built at once.
-            view = f"{RESERVED_PREFIX}_step_{number}_{unit.name}"
-            file = folder / f"step_{number}_{unit.name}.parquet"
-            spark.sql(rows).write.mode("overwrite").parquet(file.spark)
-            named(view, file)
-            made.append((view, file))
-            found = int(parquet.dataset(file).count_rows())
-            if found == 0:
-                whole = f"{RESERVED_PREFIX}_steps_{unit.name}"
-                named(whole, *(f for _, f in made))
-                return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(whole))}"
-            known = f"({known}\nUNION ALL\nSELECT * FROM {ident(view)})" if known else ident(view)
-            read = {FRONTIER: ident(view), unit.name: known}
-            rows = "\nUNION ALL\n".join(
-                branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf))  # type: ignore[misc]
-                for b in parts
-            )
+        base = written("\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in bases))
+        for view in until_none(unit, bound, base, lambda view: written(following(view))):
+            known.append(view)
+        whole = f"{RESERVED_PREFIX}_steps_{unit.name}"
+        named(whole, *(f for _, f in made))
+        return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(whole))}"
     finally:
         for view, _ in made:
             spark.catalog.dropTempView(view)
-    raise endless(unit, found)
 
 
 def _identity(unit: Unit) -> list[str]:
@@ -164,13 +196,14 @@ class _Iterations:
         self.made = 0
 
     def of_bag(self) -> pa.Table:
-        total = fresh = self._summed(self._rows(self.strategy.first(self.datasets), weighted=True))
-        for _ in range(ITERATIONS["all"]):
-            if fresh.num_rows == 0:
-                return total
-            fresh = self._summed(self._step(consolidate(fresh, self.columns)))
+        def step(fresh: pa.Table) -> tuple[int, pa.Table]:
+            return _counted(self._summed(self._step(consolidate(fresh, self.columns))))
+
+        first = self._summed(self._rows(self.strategy.first(self.datasets), weighted=True))
+        total = first.slice(0, 0)
+        for fresh in until_none(self.unit, ITERATIONS["all"], _counted(first), step):
             total = self._summed(pa.concat_tables([total, fresh]))
-        raise endless(self.unit, fresh.num_rows)
+        return total
 
     def of_set(self) -> pa.Table:
         rows = self._summed(self._rows(self.strategy.first(self.datasets), weighted=True))
@@ -182,15 +215,19 @@ class _Iterations:
                 self._derived(self._best(pa.concat_tables([reached, gone])), gone, self.identity, ranked=False)
             )
         found = reached.slice(0, 0)
-        for _ in range(ITERATIONS["distinct"]):
+
+        def better(reached: pa.Table) -> tuple[int, tuple[pa.Table, pa.Table]]:
             fresh, undercut = self._better(reached, found, gone)
-            if fresh.num_rows == 0:
-                return self._moved(found, gone)
+            return fresh.num_rows, (fresh, undercut)
+
+        def step(of: tuple[pa.Table, pa.Table]) -> tuple[int, tuple[pa.Table, pa.Table]]:
+            moved = self._moved(found, gone) if self._reads_itself_twice else None
+            return better(self._best(self._step(self._weighted(of[0], 1), moved)))
+
+        for fresh, undercut in until_none(self.unit, ITERATIONS["distinct"], better(reached), step):
             gone = pa.concat_tables([gone, undercut])
             found = pa.concat_tables([self._minus(found, fresh, self.identity), fresh])
-            moved = self._moved(found, gone) if self._reads_itself_twice else None
-            reached = self._best(self._step(self._weighted(fresh, 1), moved))
-        raise endless(self.unit, fresh.num_rows)
+        return self._moved(found, gone)
 
     def _better(self, rows: pa.Table, found: pa.Table, gone: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Those of the rows that are not known (or less than what is), and the stored rows that these undercut."""
@@ -211,16 +248,20 @@ class _Iterations:
 
     def _unsupported(self, lost: pa.Table) -> pa.Table:
         """The stored rows that have no derivation by ever lower ranks any more, given those that lost one."""
-        gone, candidates = lost.slice(0, 0), lost
-        for _ in range(ITERATIONS["distinct"]):
-            fresh = self._minus(candidates, self._derived(candidates, gone, self.values, ranked=True), self.values)
-            if fresh.num_rows == 0:
-                return gone
-            gone = pa.concat_tables([gone, fresh])
+        gone = lost.slice(0, 0)
+
+        def unsupported(candidates: pa.Table) -> tuple[int, pa.Table]:
+            derived = self._derived(candidates, gone, self.values, ranked=True)
+            return _counted(self._minus(candidates, derived, self.values))
+
+        def step(fresh: pa.Table) -> tuple[int, pa.Table]:
             # By the new rules: whose derivation went by the old ones is among those that lost one.
             reached = self._step(self._weighted(fresh, 1))
-            candidates = self._minus(self._stored(reached, self.values), gone, self.values)
-        raise endless(self.unit, candidates.num_rows)
+            return unsupported(self._minus(self._stored(reached, self.values), gone, self.values))
+
+        for fresh in until_none(self.unit, ITERATIONS["distinct"], unsupported(lost), step):
+            gone = pa.concat_tables([gone, fresh])
+        return gone
 
     def _derived(self, candidates: pa.Table, gone: pa.Table, on: Sequence[str], ranked: bool) -> pa.Table:
         """The derivations, with the ranks they give, of rows equal to a candidate in `on`.
