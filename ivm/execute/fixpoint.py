@@ -43,7 +43,19 @@ from ivm.plan.nodes import RANK, Unit
 from ivm.planner.strategy import Fixpoint
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.derivations import CANDIDATES
-from ivm.rewrite.iterations import FRONTIER, given, reads_itself, step_sql, steps, support_sql, walk_steps, walk_support
+from ivm.rewrite.iterations import (
+    FRONTIER,
+    Look,
+    given,
+    identity,
+    looks,
+    reads_itself,
+    step_sql,
+    steps,
+    support_sql,
+    walk_steps,
+    walk_support,
+)
 from ivm.rewrite.slices import Facts, Requests
 from ivm.sql.render import LeafSql, branch_sql, columns_sql
 from ivm.storage.location import Location
@@ -140,14 +152,9 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location
             spark.catalog.dropTempView(view)
 
 
-def _identity(unit: Unit) -> list[str]:
-    """The columns by which a set's rows are told apart."""
-    return [c.name for c in unit.columns if c.name not in (RANK, unit.least)]
-
-
 def _fresh(unit: Unit, rows: str, known: str) -> str:
     """Of the rows those that are not known (or are less than what is), each once."""
-    same = [f"f.{ident(c)} <=> k.{ident(c)}" for c in _identity(unit)]
+    same = [f"f.{ident(c)} <=> k.{ident(c)}" for c in identity(unit)]
     least = ident(unit.least)
     no_less = [f"(k.{least} <= f.{least} OR f.{least} IS NULL)"] if unit.least else []
     lacking = f"({rows}) AS f" + (
@@ -155,8 +162,7 @@ def _fresh(unit: Unit, rows: str, known: str) -> str:
     )
     minima = "".join(f", MIN(f.{ident(c)}) AS {ident(c)}" for c in (unit.least, RANK) if c)
     return (
-        f"SELECT {columns_sql(_identity(unit), 'f')}{minima} FROM {lacking} "
-        f"GROUP BY {columns_sql(_identity(unit), 'f')}"
+        f"SELECT {columns_sql(identity(unit), 'f')}{minima} FROM {lacking} GROUP BY {columns_sql(identity(unit), 'f')}"
     )
 
 
@@ -164,7 +170,7 @@ def _least_of(unit: Unit, rows: str) -> str:
     """All iterations' rows less those that a later one undercut."""
     if not unit.least:
         return rows
-    keys, least, rank = columns_sql(_identity(unit)), ident(unit.least), ident(RANK)
+    keys, least, rank = columns_sql(identity(unit)), ident(unit.least), ident(RANK)
     best = f"SELECT {keys}, MIN(STRUCT({least} IS NULL, {least}, {rank})) AS best FROM {rows} GROUP BY {keys}"
     return f"(SELECT {keys}, best.{least} AS {least}, best.{rank} AS {rank} FROM ({best}))"
 
@@ -191,7 +197,8 @@ class _Iterations:
         self.schema = self.inputs[unit.name].schema
         self.columns = [c.name for c in unit.columns]
         self.values = [c for c in self.columns if c != RANK]
-        self.identity = _identity(unit)
+        self.identity = identity(unit)
+        self._left, self._anew = looks(unit)
         self._reads_itself_twice = any(reads_itself(b, unit) for b in steps(unit))
         self.made = 0
 
@@ -211,9 +218,7 @@ class _Iterations:
         reached = self._best(rows.filter(pc.greater(rows[WEIGHT], 0)))
         if gone.num_rows:
             # What was gained may have been derived from a row that is gone.
-            reached = self._best(
-                self._derived(self._best(pa.concat_tables([reached, gone])), gone, self.identity, ranked=False)
-            )
+            reached = self._best(self._derived(self._best(pa.concat_tables([reached, gone])), gone, self._anew))
         found = reached.slice(0, 0)
 
         def better(reached: pa.Table) -> tuple[int, tuple[pa.Table, pa.Table]]:
@@ -251,7 +256,7 @@ class _Iterations:
         gone = lost.slice(0, 0)
 
         def unsupported(candidates: pa.Table) -> tuple[int, pa.Table]:
-            derived = self._derived(candidates, gone, self.values, ranked=True)
+            derived = self._derived(candidates, gone, self._left)
             return _counted(self._minus(candidates, derived, self.values))
 
         def step(fresh: pa.Table) -> tuple[int, pa.Table]:
@@ -263,8 +268,8 @@ class _Iterations:
             gone = pa.concat_tables([gone, fresh])
         return gone
 
-    def _derived(self, candidates: pa.Table, gone: pa.Table, on: Sequence[str], ranked: bool) -> pa.Table:
-        """The derivations, with the ranks they give, of rows equal to a candidate in `on`.
+    def _derived(self, candidates: pa.Table, gone: pa.Table, look: Look) -> pa.Table:
+        """The derivations, with the ranks they give, of rows equal to a candidate.
 
         They are those from R - `gone`, or from the base, in the new state.
         """
@@ -274,7 +279,7 @@ class _Iterations:
         left = replace(self.inputs[own], delta=self._weighted(gone, -1) if gone.num_rows else None)
         inputs, facts = self._given(CANDIDATES, self._weighted(candidates, 1), {**self.inputs, own: left})
         requests = Requests()
-        walked = walk_support(self.unit, facts, _changed(inputs), ranked, on, requests)
+        walked = walk_support(self.unit, facts, _changed(inputs), look, requests)
         return self._read(inputs, requests, lambda datasets: self._rows(support_sql(walked, datasets)))
 
     def _step(self, frontier: pa.Table, moved: pa.Table | None = None) -> pa.Table:
