@@ -13,9 +13,15 @@ There is no advice without one of these: an unknown is left out.
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from ivm.adopt import counted_key
 from ivm.errors import IvmError
@@ -26,7 +32,11 @@ from ivm.plan.nodes import Program
 from ivm.refresh.history import PUBLISHED, SAME, Refreshed
 from ivm.refresh.modes import EXPECTED
 from ivm.refresh.reasons import mend
+from ivm.session import error_text
 from ivm.table.rust import RustTable
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 #: Epochs that are looked at.
 EPOCHS = 30
@@ -115,7 +125,8 @@ def _keys(pipe: Pipeline, snapshots: dict[str, Snapshot]) -> Iterator[Advice]:
         source = pipe.context.sources[name]
         if source.primary_key or snapshot.by_spark:
             continue
-        rows, key = counted_key(RustTable(snapshot.path), snapshot.columns)
+        counted = _known(functools.partial(counted_key, RustTable(snapshot.path), snapshot.columns))
+        rows, key = counted or (0, ())
         if key:
             named = ", ".join(key)
             yield Advice(
@@ -132,11 +143,20 @@ def _layout(pipe: Pipeline, snapshots: dict[str, Snapshot]) -> Iterator[Advice]:
         if state.public and state.version is not None and name in pipe.context.views:
             places[pipe.context.views[name].name] = pipe.context.layout.table(name, True)
     for name, path in places.items():
-        found = RustTable(path).snapshot()
-        files, size = found.files, found.bytes
+        found = _known(RustTable(path).snapshot)
+        files, size = (found.files, found.bytes) if found is not None else (0, 0)
         if files > MANY_FILES and size / files < SMALL_FILE:
             yield Advice(
                 name, "layout", "run OPTIMIZE on it, or `ivm compact` where it is a view",
                 f"{files:,} files of {size // files:,} bytes on average, "
                 f"where {math.ceil(size / GOOD_FILE):,} would do",
             )  # fmt: skip
+
+
+def _known(asked: Callable[[], T]) -> T | None:
+    """What a table tells; None where it, or a file of it, is lost or can't be read."""
+    try:
+        return asked()
+    except (IvmError, DeltaError, pa.ArrowException, OSError) as error:
+        _log.info("no advice by what can't be read: %s", error_text(error))
+        return None

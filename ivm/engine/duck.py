@@ -152,14 +152,7 @@ def _check_finite(rows: pa.Table) -> None:
 
 def _typed(rows: pa.Table, columns: Sequence[Column]) -> pa.Table:
     typed: list[Any] = [
-        a.cast(pa.timestamp("us", tz="UTC")) if c.type == "timestamp" else _one_nan(a)
+        a.cast(pa.timestamp("us", tz="UTC")) if c.type == "timestamp" else a
         for a, c in zip(rows.columns, columns, strict=True)
     ]
     return pa.table(typed, names=[c.name for c in columns])
-
-
-def _one_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column with Spark's NaN in place of others: DuckDB's has a sign where it was negated, or made by arithmetic."""
-    if not pa.types.is_floating(column.type) or not pc.any(is_nan := pc.is_nan(column)).as_py():
-        return column
-    return pc.if_else(is_nan, pa.scalar(float("nan"), column.type), column)

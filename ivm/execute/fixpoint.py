@@ -23,9 +23,10 @@ are looked at, whatever the value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +43,19 @@ from ivm.plan.nodes import RANK, Unit
 from ivm.planner.strategy import Fixpoint
 from ivm.rewrite.delta_join import State
 from ivm.rewrite.derivations import CANDIDATES
-from ivm.rewrite.iterations import FRONTIER, given, reads_itself, step_sql, steps, support_sql, walk_steps, walk_support
+from ivm.rewrite.iterations import (
+    FRONTIER,
+    Look,
+    given,
+    identity,
+    looks,
+    reads_itself,
+    step_sql,
+    steps,
+    support_sql,
+    walk_steps,
+    walk_support,
+)
 from ivm.rewrite.slices import Facts, Requests
 from ivm.sql.render import LeafSql, branch_sql, columns_sql
 from ivm.storage.location import Location
@@ -54,15 +67,41 @@ if TYPE_CHECKING:
 #: Iterations after which a recursion is taken for endless: Spark's own bound for a bag, more for a set,
 #: which ends by itself.
 ITERATIONS = {"all": 100, "distinct": 10_000}
+#: The setting by which Spark bounds the iterations of a bag; -1 for none.
+LEVELS = "spark.sql.cteRecursionLevelLimit"
+
+T = TypeVar("T")
 
 
-def endless(unit: Unit, rows: int) -> ViewError:
-    """What to say of a recursion that doesn't end."""
-    bound = ITERATIONS[unit.fixpoint]
-    return ViewError(
-        f"The recursion of {unit.name} did not end within {bound:,} iterations; the last one still made {rows:,} rows.",
-        "Bound it by a condition (a depth, a total), or use UNION instead of UNION ALL where the data has cycles.",
-    )
+def until_none(unit: Unit, bound: int, first: tuple[int, T], step: Callable[[T], tuple[int, T]]) -> Iterator[T]:
+    """What the base gives, then what each iteration does, as long as that is rows; each comes with how many it is.
+
+    Of `bound` iterations the last one must give none. Raises ViewError where it does.
+    """
+    rows, found = first
+    for _ in range(bound):
+        if not rows:
+            return
+        yield found
+        rows, found = step(found)
+    if rows:
+        deeper = f", or raise {LEVELS} where the data is that deep" if unit.fixpoint == "all" else ""
+        raise ViewError(
+            f"The recursion of {unit.name} did not end within {bound:,} iterations; "
+            f"the last one still made {rows:,} rows.",
+            "Bound it by a condition (a depth, a total), or use UNION instead of UNION ALL where the data has "
+            f"cycles{deeper}.",
+        )
+
+
+def _levels(spark: SparkSession) -> int:
+    """The bound of a bag computed from nothing, as Spark has it."""
+    told = int(spark.conf.get(LEVELS, None) or ITERATIONS["all"])
+    return told if told >= 0 else sys.maxsize
+
+
+def _counted(rows: pa.Table) -> tuple[int, pa.Table]:
+    return rows.num_rows, rows
 
 
 def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location) -> str:
@@ -73,49 +112,49 @@ def compute(spark: SparkSession, unit: Unit, leaf_sql: LeafSql, folder: Location
     columns = [c.name for c in unit.columns]
     parts = steps(unit)
     made: list[tuple[str, Location]] = []  # view, file
+    known: list[str] = []  # the views with rows
     bases = [b for b in unit.core.branches if not reads_itself(b, unit)]
-    rows = "\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in bases)
+    bound = _levels(spark) if unit.fixpoint == "all" else ITERATIONS["distinct"]
 
     def named(view: str, *files: Location) -> None:
         types = ", ".join(f"{ident(c.name)} {c.type}" for c in unit.columns)
         spark.read.schema(types).parquet(*(f.spark for f in files)).createOrReplaceTempView(view)
 
+    def everything() -> str:
+        return "\nUNION ALL\n".join(f"SELECT * FROM {ident(v)}" for v in known)
+
+    def written(rows: str) -> tuple[int, str]:
+        if unit.fixpoint == "distinct":
+            rows = _fresh(unit, rows, everything())
+        # What is named first: `r` and `r_1` may be built at once.
+        view = f"{RESERVED_PREFIX}_step_{len(made)}_{unit.name}"
+        file = folder / f"step_{len(made)}_{unit.name}.parquet"
+        spark.sql(rows).write.mode("overwrite").parquet(file.spark)
+        named(view, file)
+        made.append((view, file))
+        return int(parquet.dataset(file).count_rows()), view
+
+    def following(view: str) -> str:
+        read = {FRONTIER: ident(view), unit.name: f"({everything()})"}
+        return "\nUNION ALL\n".join(
+            branch_sql(b, lambda leaf: read.get(leaf.relation) or leaf_sql(leaf)) for b in parts
+        )
+
     try:
-        for number in range(ITERATIONS[unit.fixpoint] + 1):
-            known = "\nUNION ALL\n".join(f"SELECT * FROM {ident(v)}" for v, _ in made)
-            if unit.fixpoint == "distinct":
-                rows = _fresh(unit, rows, known)
-            # What is named first: `r` and `r_1` may be built at once.
-            view = f"{RESERVED_PREFIX}_step_{number}_{unit.name}"
-            file = folder / f"step_{number}_{unit.name}.parquet"
-            spark.sql(rows).write.mode("overwrite").parquet(file.spark)
-            named(view, file)
-            made.append((view, file))
-            found = int(parquet.dataset(file).count_rows())
-            if found == 0:
-                whole = f"{RESERVED_PREFIX}_steps_{unit.name}"
-                named(whole, *(f for _, f in made))
-                return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(whole))}"
-            known = f"({known}\nUNION ALL\nSELECT * FROM {ident(view)})" if known else ident(view)
-            read = {FRONTIER: ident(view), unit.name: known}
-            rows = "\nUNION ALL\n".join(
-                branch_sql(b, lambda leaf, r=read: r.get(leaf.relation) or leaf_sql(leaf))  # type: ignore[misc]
-                for b in parts
-            )
+        base = written("\nUNION ALL\n".join(branch_sql(b, leaf_sql) for b in bases))
+        for view in until_none(unit, bound, base, lambda view: written(following(view))):
+            known.append(view)
+        whole = f"{RESERVED_PREFIX}_steps_{unit.name}"
+        named(whole, *(f for _, f in made))
+        return f"SELECT {columns_sql(columns)} FROM {_least_of(unit, ident(whole))}"
     finally:
         for view, _ in made:
             spark.catalog.dropTempView(view)
-    raise endless(unit, found)
-
-
-def _identity(unit: Unit) -> list[str]:
-    """The columns by which a set's rows are told apart."""
-    return [c.name for c in unit.columns if c.name not in (RANK, unit.least)]
 
 
 def _fresh(unit: Unit, rows: str, known: str) -> str:
     """Of the rows those that are not known (or are less than what is), each once."""
-    same = [f"f.{ident(c)} <=> k.{ident(c)}" for c in _identity(unit)]
+    same = [f"f.{ident(c)} <=> k.{ident(c)}" for c in identity(unit)]
     least = ident(unit.least)
     no_less = [f"(k.{least} <= f.{least} OR f.{least} IS NULL)"] if unit.least else []
     lacking = f"({rows}) AS f" + (
@@ -123,8 +162,7 @@ def _fresh(unit: Unit, rows: str, known: str) -> str:
     )
     minima = "".join(f", MIN(f.{ident(c)}) AS {ident(c)}" for c in (unit.least, RANK) if c)
     return (
-        f"SELECT {columns_sql(_identity(unit), 'f')}{minima} FROM {lacking} "
-        f"GROUP BY {columns_sql(_identity(unit), 'f')}"
+        f"SELECT {columns_sql(identity(unit), 'f')}{minima} FROM {lacking} GROUP BY {columns_sql(identity(unit), 'f')}"
     )
 
 
@@ -132,7 +170,7 @@ def _least_of(unit: Unit, rows: str) -> str:
     """All iterations' rows less those that a later one undercut."""
     if not unit.least:
         return rows
-    keys, least, rank = columns_sql(_identity(unit)), ident(unit.least), ident(RANK)
+    keys, least, rank = columns_sql(identity(unit)), ident(unit.least), ident(RANK)
     best = f"SELECT {keys}, MIN(STRUCT({least} IS NULL, {least}, {rank})) AS best FROM {rows} GROUP BY {keys}"
     return f"(SELECT {keys}, best.{least} AS {least}, best.{rank} AS {rank} FROM ({best}))"
 
@@ -159,18 +197,20 @@ class _Iterations:
         self.schema = self.inputs[unit.name].schema
         self.columns = [c.name for c in unit.columns]
         self.values = [c for c in self.columns if c != RANK]
-        self.identity = _identity(unit)
+        self.identity = identity(unit)
+        self._left, self._anew = looks(unit)
         self._reads_itself_twice = any(reads_itself(b, unit) for b in steps(unit))
         self.made = 0
 
     def of_bag(self) -> pa.Table:
-        total = fresh = self._summed(self._rows(self.strategy.first(self.datasets), weighted=True))
-        for _ in range(ITERATIONS["all"]):
-            if fresh.num_rows == 0:
-                return total
-            fresh = self._summed(self._step(consolidate(fresh, self.columns)))
+        def step(fresh: pa.Table) -> tuple[int, pa.Table]:
+            return _counted(self._summed(self._step(consolidate(fresh, self.columns))))
+
+        first = self._summed(self._rows(self.strategy.first(self.datasets), weighted=True))
+        total = first.slice(0, 0)
+        for fresh in until_none(self.unit, ITERATIONS["all"], _counted(first), step):
             total = self._summed(pa.concat_tables([total, fresh]))
-        raise endless(self.unit, fresh.num_rows)
+        return total
 
     def of_set(self) -> pa.Table:
         rows = self._summed(self._rows(self.strategy.first(self.datasets), weighted=True))
@@ -178,19 +218,21 @@ class _Iterations:
         reached = self._best(rows.filter(pc.greater(rows[WEIGHT], 0)))
         if gone.num_rows:
             # What was gained may have been derived from a row that is gone.
-            reached = self._best(
-                self._derived(self._best(pa.concat_tables([reached, gone])), gone, self.identity, ranked=False)
-            )
+            reached = self._best(self._derived(self._best(pa.concat_tables([reached, gone])), gone, self._anew))
         found = reached.slice(0, 0)
-        for _ in range(ITERATIONS["distinct"]):
+
+        def better(reached: pa.Table) -> tuple[int, tuple[pa.Table, pa.Table]]:
             fresh, undercut = self._better(reached, found, gone)
-            if fresh.num_rows == 0:
-                return self._moved(found, gone)
+            return fresh.num_rows, (fresh, undercut)
+
+        def step(of: tuple[pa.Table, pa.Table]) -> tuple[int, tuple[pa.Table, pa.Table]]:
+            moved = self._moved(found, gone) if self._reads_itself_twice else None
+            return better(self._best(self._step(self._weighted(of[0], 1), moved)))
+
+        for fresh, undercut in until_none(self.unit, ITERATIONS["distinct"], better(reached), step):
             gone = pa.concat_tables([gone, undercut])
             found = pa.concat_tables([self._minus(found, fresh, self.identity), fresh])
-            moved = self._moved(found, gone) if self._reads_itself_twice else None
-            reached = self._best(self._step(self._weighted(fresh, 1), moved))
-        raise endless(self.unit, fresh.num_rows)
+        return self._moved(found, gone)
 
     def _better(self, rows: pa.Table, found: pa.Table, gone: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Those of the rows that are not known (or less than what is), and the stored rows that these undercut."""
@@ -211,19 +253,23 @@ class _Iterations:
 
     def _unsupported(self, lost: pa.Table) -> pa.Table:
         """The stored rows that have no derivation by ever lower ranks any more, given those that lost one."""
-        gone, candidates = lost.slice(0, 0), lost
-        for _ in range(ITERATIONS["distinct"]):
-            fresh = self._minus(candidates, self._derived(candidates, gone, self.values, ranked=True), self.values)
-            if fresh.num_rows == 0:
-                return gone
-            gone = pa.concat_tables([gone, fresh])
+        gone = lost.slice(0, 0)
+
+        def unsupported(candidates: pa.Table) -> tuple[int, pa.Table]:
+            derived = self._derived(candidates, gone, self._left)
+            return _counted(self._minus(candidates, derived, self.values))
+
+        def step(fresh: pa.Table) -> tuple[int, pa.Table]:
             # By the new rules: whose derivation went by the old ones is among those that lost one.
             reached = self._step(self._weighted(fresh, 1))
-            candidates = self._minus(self._stored(reached, self.values), gone, self.values)
-        raise endless(self.unit, candidates.num_rows)
+            return unsupported(self._minus(self._stored(reached, self.values), gone, self.values))
 
-    def _derived(self, candidates: pa.Table, gone: pa.Table, on: Sequence[str], ranked: bool) -> pa.Table:
-        """The derivations, with the ranks they give, of rows equal to a candidate in `on`.
+        for fresh in until_none(self.unit, ITERATIONS["distinct"], unsupported(lost), step):
+            gone = pa.concat_tables([gone, fresh])
+        return gone
+
+    def _derived(self, candidates: pa.Table, gone: pa.Table, look: Look) -> pa.Table:
+        """The derivations, with the ranks they give, of rows equal to a candidate.
 
         They are those from R - `gone`, or from the base, in the new state.
         """
@@ -233,7 +279,7 @@ class _Iterations:
         left = replace(self.inputs[own], delta=self._weighted(gone, -1) if gone.num_rows else None)
         inputs, facts = self._given(CANDIDATES, self._weighted(candidates, 1), {**self.inputs, own: left})
         requests = Requests()
-        walked = walk_support(self.unit, facts, _changed(inputs), ranked, on, requests)
+        walked = walk_support(self.unit, facts, _changed(inputs), look, requests)
         return self._read(inputs, requests, lambda datasets: self._rows(support_sql(walked, datasets)))
 
     def _step(self, frontier: pa.Table, moved: pa.Table | None = None) -> pa.Table:

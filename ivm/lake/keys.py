@@ -1,7 +1,8 @@
 """Keyed work on Arrow tables: rows that match keys or filters, without Spark.
 
 Integers of any width are compared as 64-bit ones; everything else by its own type. NULL equals NULL here, and a
-value its exact self: NaN equals NaN, -0.0 differs from 0.0 (they are other values of `CAST(x AS string)`).
+value its exact self: NaN equals NaN, of which rows and keys hold one (see `ivm.lake.shapes`), -0.0 differs from 0.0
+(they are other values of `CAST(x AS string)`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 
 from ivm.errors import LargeReadError
 from ivm.lake import hiding, native, vectors
-from ivm.lake.shapes import arrow_schema
+from ivm.lake.shapes import arrow_schema, one_nan
 from ivm.names import native_ident, native_literal
 from ivm.portable import versions
 from ivm.storage.location import Location
@@ -172,7 +172,7 @@ class ParquetScan:
         if hiding_some:
             files = np.asarray(chosen, np.int64)
             reader = (self._shown(batch, files) for batch in reader)
-        found = [_typed(batch, wanted) for batch in _up_to(reader, most)]
+        found = [one_nan(_typed(batch, wanted)) for batch in _up_to(reader, most)]
         return pa.Table.from_batches(found, wanted) if found else wanted.empty_table()
 
     def _shown(self, batch: pa.RecordBatch, files: Any) -> pa.RecordBatch:

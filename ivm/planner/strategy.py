@@ -27,7 +27,7 @@ from ivm.planner.learned import Past
 from ivm.planner.limits import EMBEDDED, Limits
 from ivm.rewrite.delta_join import delta_terms
 from ivm.rewrite.derivations import CANDIDATES
-from ivm.rewrite.iterations import FRONTIER, given, step_sql, support_sql, walk_steps, walk_support
+from ivm.rewrite.iterations import FRONTIER, given, looks, step_sql, support_sql, walk_steps, walk_support
 from ivm.rewrite.slices import Facts, Reached, Requests, walk_groups, walk_term
 from ivm.rewrite.statements import (
     Reads,
@@ -175,10 +175,10 @@ class Fixpoint(Incremental):
         found = {"": self.first(reads)}
         if self.unit.fixpoint is Recursion.SET:
             facts = given(self.unit, CANDIDATES, self.facts, None)
-            on = [c.name for c in self.unit.columns]
-            found["what is left of lost rows"] = support_sql(
-                walk_support(self.unit, facts, self.changed, True, on, Requests()), reads
-            )
+            lost, gone = looks(self.unit)
+            for look, changed in ((lost, self.changed), (gone, self.changed | {self.unit.name})):
+                walked = walk_support(self.unit, facts, changed, look, Requests())
+                found[look.what] = support_sql(walked, reads)
         found["each iteration"] = step_sql(
             walk_steps(self.unit, given(self.unit, FRONTIER, self.facts, None), self.changed, Requests()), reads
         )

@@ -9,11 +9,11 @@ A branch that reads the unit more than once has one step for each time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from ivm.names import RESERVED_PREFIX
-from ivm.plan.nodes import Branch, Leaf, Relation, Unit
+from ivm.plan.nodes import RANK, Branch, Leaf, Relation, Unit
 from ivm.rewrite.delta_join import State, Term
 from ivm.rewrite.derivations import CANDIDATES, support
 from ivm.rewrite.slices import Facts, Requests, walk_term
@@ -43,6 +43,32 @@ def steps(unit: Unit) -> list[Branch]:
     return found
 
 
+@dataclass(frozen=True)
+class Look:
+    """A look for derivations of candidates, as `support` is told; `what` for, in words."""
+
+    what: str
+    on: tuple[str, ...]
+    ranked: bool
+
+
+def identity(unit: Unit) -> list[str]:
+    """The columns by which a set's rows are told apart."""
+    return [c.name for c in unit.columns if c.name not in (RANK, unit.least)]
+
+
+def looks(unit: Unit) -> tuple[Look, Look]:
+    """How a set's rows are looked at that lost a derivation, and then those of them that are gone, with what is new.
+
+    Of a least value, the first look is for the stored one, the second for any.
+    """
+    values = tuple(c.name for c in unit.columns if c.name != RANK)
+    return (
+        Look("what is left of lost rows", values, ranked=True),
+        Look("what gives rows that are gone anew", tuple(identity(unit)), ranked=False),
+    )
+
+
 def given(unit: Unit, name: str, facts: Mapping[str, Facts], rows: int | None) -> dict[str, Facts]:
     """The facts with one more relation of the unit's columns: the frontier, or the candidates."""
     return {**facts, name: Facts(Relation(name, "unit", unit.columns), rows)}
@@ -62,16 +88,12 @@ def walk_support(
     unit: Unit,
     facts: Mapping[str, Facts],
     changed: Collection[str],
-    ranked: bool,
-    on: Sequence[str],
+    look: Look,
     requests: Requests,
 ) -> Walked:
-    """Ask for what the derivations of the candidates read (`facts` as `given` with them).
-
-    `support` says what `ranked` and `on` are.
-    """
+    """Ask for what the derivations of the candidates read (`facts` as `given` with them)."""
     relations = {name: fact.relation for name, fact in facts.items()}
-    terms = (_term(support(b, unit, relations, ranked, on), CANDIDATES, changed) for b in unit.core.branches)
+    terms = (_term(support(b, unit, relations, look.ranked, look.on), CANDIDATES, changed) for b in unit.core.branches)
     return [(term, walk_term(term, facts, requests)) for term in terms]
 
 

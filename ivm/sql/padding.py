@@ -33,19 +33,42 @@ def padded_names(tree: exp.Expression, columns: Iterable[str]) -> frozenset[str]
     >>> from sqlglot import parse_one
     >>> sorted(padded_names(parse_one("SELECT a AS x, upper(a) AS y FROM (SELECT c AS a FROM t)"), ["c"]))
     ['a', 'c', 'x']
+    >>> sorted(padded_names(parse_one("WITH r(a, b) AS (SELECT c, n FROM t) SELECT a, b FROM r"), ["c"]))
+    ['a', 'c']
     """
     names = {c.lower() for c in columns}
-    # Names in a list after an alias go by position: any of them may be one.
-    listed = {c.name.lower() for alias in tree.find_all(exp.TableAlias) for c in alias.columns}
     named = [
         (a.alias.lower(), inner.name.lower())
         for a in tree.find_all(exp.Alias)
         if isinstance(inner := a.this.unnest(), exp.Column | exp.Dot)
     ]
-    names |= listed
+    for alias in tree.find_all(exp.TableAlias):
+        listed = [c.name.lower() for c in alias.columns]
+        selects = _selects(alias.parent) if listed else []
+        if any(s.is_star or len(s.selects) != len(listed) for s in selects or ()):
+            selects = None
+        if selects is None:
+            names |= set(listed)
+            continue
+        named += [
+            (name, inner.alias_or_name.lower() if isinstance(inner, exp.Alias) else inner.name.lower())
+            for select in selects
+            for name, column in zip(listed, select.selects, strict=True)
+            if isinstance(inner := column.unnest(), exp.Alias | exp.Column | exp.Dot)
+        ]
     while more := {alias for alias, name in named if name in names} - names:
         names |= more
     return frozenset(names)
+
+
+def _selects(query: exp.Expression | None) -> list[exp.Select] | None:
+    """The SELECTs whose columns a list of names after an alias renames by position; None where that isn't told."""
+    if isinstance(query, exp.SetOperation):
+        left, right = _selects(query.left), _selects(query.right)
+        return None if left is None or right is None else left + right
+    if isinstance(query, exp.CTE | exp.Subquery) and not query.args.get("pivots") and not query.args.get("joins"):
+        return _selects(query.this)
+    return [query] if isinstance(query, exp.Select) else None
 
 
 def compares_padded(tree: exp.Expression, columns: Iterable[str]) -> bool:

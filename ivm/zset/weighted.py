@@ -2,7 +2,8 @@
 
     consolidated = each row once, no zero weight        its form with weights +1 and -1 repeats rows
 
-Rows are compared by their exact values: NaN equals NaN, -0.0 differs from 0.0, NULL equals NULL.
+Rows are compared by their exact values: NaN equals NaN, -0.0 differs from 0.0, NULL equals NULL. Arrow compares bits,
+so that rows must come with one NaN (see `ivm.lake.shapes`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 import ivm.advise
 from ivm.advise import Advice, advise
 from ivm.cli.main import main
+from ivm.lake import handles
 from ivm.pipeline import Pipeline
 from ivm.planner.limits import EMBEDDED
 from tests.pure.duck_session import DuckSession
@@ -91,6 +93,19 @@ def test_many_small_files_are_told(made, monkeypatch):
     assert told.about == "orders"
     assert told.because.startswith("4 files of ")
     assert told.because.endswith("where 1 would do")
+
+
+@pytest.mark.parametrize("lost", ["root/totals", "root/totals/_delta_log", "sources/customers/*.parquet"])
+def test_what_cannot_be_read_is_left_out(made, monkeypatch, lost):
+    assert pipeline(made).refresh().ok
+    monkeypatch.setattr(ivm.advise, "MANY_FILES", 0)
+    before = advise(pipeline(made))
+    for place in list(made.folder.glob(lost)):
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    about, kind = ("customers", "key") if "customers" in lost else ("totals", "layout")
+    handles.forget()
+    after = advise(pipeline(made))
+    assert after == [a for a in before if (a.about, a.kind) != (about, kind)] != before
 
 
 def test_the_command_starts_no_spark(made, monkeypatch, capsys):

@@ -395,3 +395,34 @@ def test_a_block_that_is_not_in_terms_of_its_own_leaves_is_refused(block):
     """Names that are left as written can be those of a leaf, which would be read in their place."""
     with pytest.raises(UnsupportedError):
         to_branch(block.with_outs([("x", leaf_column("o", "ok"))]), dict(RELATIONS))
+
+
+#: Spark pads its column `code`.
+CODED = Relation(
+    "coded",
+    "source",
+    (Column("id", "int"), Column("code", "string")),
+    padded=(Column("code", "char(4)"),),
+)
+NAMED_IN_A_LIST = "WITH {rec}r(a, b) AS (SELECT {one} FROM coded {more}) SELECT a, b FROM r WHERE {where}"
+
+
+@pytest.mark.parametrize(
+    ("one", "more", "where", "padded"),
+    [
+        ("id, id", "", "b = 3", False),
+        ("id, code", "", "a = 3", False),
+        ("id, code", "", "b = 'x'", True),
+        ("id, code AS c", "", "b = 'x'", True),
+        ("id, rtrim(code)", "", "b = 'x'", False),
+        ("*", "", "b = 'x'", True),
+        ("id, 'x'", "UNION ALL SELECT id, code FROM coded", "b = 'x'", True),
+        ("id, id", "UNION ALL SELECT a + 1, b FROM r WHERE a < 5", "a = 3", False),
+        ("id, code", "UNION ALL SELECT a + 1, b FROM r WHERE a < 5", "a = 3", False),
+        ("id, 'x'", "UNION ALL SELECT c.id, c.code FROM r JOIN coded c ON c.id = r.a + 1", "b = 'x'", True),
+    ],
+)
+def test_names_in_a_list_are_followed_to_char_columns_by_their_places(one, more, where, padded):
+    sql = NAMED_IN_A_LIST.format(one=one, more=more, where=where, rec="RECURSIVE " if " r " in more else "")
+    refusals = parse_view("v", sql, {"coded": CODED}, DuckAnalyzer()).refusals
+    assert ("padded" in {r.code for r in refusals}) is padded

@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from deltalake import DeltaTable
+from sqlglot import exp, parse_one
 
 import ivm.refresh.incremental
+from ivm.execute import fixpoint
 from ivm.pipeline import Pipeline
 from ivm.planner.limits import EMBEDDED
 from tests.pure.duck_session import DuckSession
@@ -78,11 +81,38 @@ def test_a_recursion_is_shown_with_its_iterations(pipe):
     assert list(found.sql) == [
         "reached__1",
         "reached__1, what is left of lost rows",
+        "reached__1, what gives rows that are gone anew",
         "reached__1, each iteration",
         "reached",
     ]
     assert "`the rows found last`" in found.sql["reached__1, each iteration"]
     assert "`the rows that lost a derivation`" in found.sql["reached__1, what is left of lost rows"]
+
+
+def test_the_looks_at_lost_rows_are_shown_as_they_run(pipe, made, monkeypatch):
+    """By which columns, and whether ranks are compared, a set's rows are looked at that lost a derivation."""
+    ran = []
+    inner = fixpoint.support_sql
+
+    def noted(*args):
+        ran.append(inner(*args))
+        return ran[-1]
+
+    monkeypatch.setattr(fixpoint, "support_sql", noted)
+    assert pipe.refresh().ok
+    DeltaTable(path(made, "orders")).delete("id = 1")
+    assert pipe.refresh().views["reached"].strategy == "incremental"
+    found = pipe.explain("reached").sql
+    for run, look in ((ran[0], "what is left of lost rows"), (ran[-1], "what gives rows that are gone anew")):
+        shown = found[f"reached__1, {look}"]
+        assert compared(run) == compared(shown) != set()
+    assert any("rank" in c for c in compared(ran[0]))
+    assert not any("rank" in c for c in compared(ran[-1]))
+
+
+def compared(sql):
+    """The comparisons with the candidates."""
+    return {c.sql() for c in parse_one(sql, read="spark").find_all(exp.NullSafeEQ, exp.LT)}
 
 
 def test_the_lanes_are_shown_with_their_reasons(pipe, made):
