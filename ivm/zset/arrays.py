@@ -19,6 +19,8 @@ from typing import Any
 from ivm.zset.backend import to_host, xp
 
 Columns = Mapping[str, Any]
+#: Doubles hold all integers below.
+_EXACT = 2**53
 
 
 class UnknownColumnError(KeyError):
@@ -31,6 +33,8 @@ class UnknownColumnError(KeyError):
 class ZSet:
     """Rows as `columns` (name to array, all of one length) with `diffs`, of shape (rows,) or (rows, k).
 
+    Raises ValueError for a list of values that an array would take for others.
+
     >>> edges = ZSet({"src": [1, 1, 2], "dst": [2, 3, 3]})
     >>> edges.map(lambda c: {"src": c["src"]}).count().rows()
     {(1, 2): 1, (2, 1): 1}
@@ -38,7 +42,7 @@ class ZSet:
 
     def __init__(self, columns: Mapping[str, Any], diffs: Any = None) -> None:
         a = xp()
-        self.columns = {n: a.asarray(v) for n, v in columns.items()}
+        self.columns = {n: a.asarray(v) if hasattr(v, "dtype") else _exactly(n, v) for n, v in columns.items()}
         sizes = {n: len(v) for n, v in self.columns.items()}
         length = len(diffs) if diffs is not None else next(iter(sizes.values()), 0)
         if any(n != length for n in sizes.values()):
@@ -267,6 +271,25 @@ class ZSet:
                 raise UnknownColumnError(
                     f"there is no column {', '.join(missing)}; the Z-set has {', '.join(self.names)}"
                 )
+
+
+def _exactly(name: str, values: Sequence[Any]) -> Any:
+    """Values as an array of the type that NumPy finds for them.
+
+    That of texts and bytes ends each before its trailing NULs and makes texts of numbers; that of integers too large
+    for 64 bits is of doubles. An array that came as one is what it is.
+    """
+    made = xp().asarray(values)
+    kind = made.dtype.kind
+    doubtful = range(len(values)) if kind in "SU" else []
+    if kind == "f":
+        doubtful = to_host(xp().nonzero(abs(made) >= _EXACT)[0])
+    if any(values[i] != made[i].item() for i in doubtful):
+        raise ValueError(
+            f"column {name!r} would hold other values as an array of {made.dtype}; "
+            "give it as an array of a type that holds them, such as object"
+        )
+    return made
 
 
 class Indexed:

@@ -299,3 +299,20 @@ def test_a_join_can_share_the_arrangement_of_the_reduce_before_it(steps):
     own, shared = IndexedJoin(["k"]), IndexedJoin(["k"], second.output)
     for left, right in steps:
         assert shared.step(left, second.step(values(right))) == own.step(left, first.step(values(right)))
+
+
+@pytest.mark.parametrize("values", [[b"a\0", b"a"], ["a\0", "a"], [1, "1"], [2**63 + 1, -1], [0.5, 2**53 + 1]])
+def test_values_that_an_array_would_change_are_refused(values):
+    with pytest.raises(ValueError, match="column 'a' would hold other values as an array of"):
+        ZSet({"a": values})
+    held = np.empty(len(values), object)
+    held[:] = values
+    assert ZSet({"a": held}).columns["a"].tolist() == values
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0.5, 1e300, float("inf")], [1, 2.5], [2**63, 0], ["a", ""], [], [b"\0a"], [True], ["1", None, 1], [1, 2**70 + 1]],
+)
+def test_values_that_an_array_holds_are_kept(values):
+    assert ZSet({"a": values}).columns["a"].tolist() == values
