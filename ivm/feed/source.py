@@ -146,7 +146,7 @@ def as_of(snapshot: Snapshot, version: int | None, lane: str) -> Snapshot:
         return snapshot
     try:
         delta = native.table(snapshot.path, version)
-    except (DeltaError, OSError):  # it is gone, which whoever reads it says
+    except (DeltaError, OSError, StorageError):  # it is gone, which whoever reads it says
         return snapshot
     refused, searched = _read_by(snapshot.name, snapshot.path, delta, lane)
     return replace(snapshot, by_spark=refused, searched=searched)
