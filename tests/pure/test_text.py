@@ -12,7 +12,7 @@ from ivm.compile.passes import parse_view
 from ivm.names import ident, literal
 from ivm.plan.nodes import Branch, Expr, Leaf, PlanError, Program, Text
 from ivm.refresh.records import from_json, program_json
-from ivm.sql.blocks import Block, leaf_item
+from ivm.sql.blocks import Block, leaf_column, leaf_item
 from ivm.sql.dialect import IvmSpark
 from ivm.sql.freeze import to_branch
 from ivm.sql.render import branch_sql, unit_sql
@@ -25,12 +25,20 @@ WORDS = st.lists(_MARKS | st.characters(codec="utf-8", exclude_categories=["Cs",
 NAMES = WORDS.filter(lambda w: w != "" and not w.isspace())
 
 
+def as_leaves(node: exp.Expression) -> exp.Expression:
+    """As the compiler leaves tables and columns in a block."""
+    if isinstance(node, exp.Table):
+        return leaf_item(node.alias, node.name).this
+    return leaf_column(node.table, node.name) if isinstance(node, exp.Column) else node
+
+
 @given(value=WORDS, column=NAMES, alias=NAMES)
 def test_only_tables_are_replaced(value, column, alias):
     subquery = (
         f"(SELECT max({ident(alias)}.ok) FROM orders AS {ident(alias)} WHERE {ident(alias)}.day <> {literal(value)})"
     )
     tree = sqlglot.parse_one(f"SELECT {literal(value)} AS {ident(column)}, {subquery} AS m", read=IvmSpark)
+    tree = tree.transform(as_leaves)
     block = Block(
         [leaf_item("o", "orders")], [], [(column, tree.selects[0].unalias()), ("m", tree.selects[1].unalias())]
     )
